@@ -160,6 +160,29 @@ TEST_F(JobsTest, AJobThatACrashLeftRunningIsBegunAgain) {
   EXPECT_EQ(Begin(jobs.get()), "10");
 }
 
+TEST_F(JobsTest, AJobThatACrashLeftRunningIsShownToWaitWhereItsCollectionIsNotServed) {
+  JobRecord job;
+  job.number = 5;
+  job.kind = "count";
+  job.collection = "c";
+  job.collection_number = 7;
+  job.state = JobState::kRunning;
+  job.started_us = 12;
+  job.attempts = 1;
+  WriteBatch batch;
+  batch.Put(Table::kJobs, keys::Job(5), Encode(job));
+  ASSERT_TRUE(store_->Write(batch, Durability::kDurable).ok());
+  Jobs jobs(store_.get());
+  jobs.Define(
+      "count", [](const JobRun&) -> absl::StatusOr<std::string> { return std::string("{}"); }, true);
+  ASSERT_TRUE(jobs.Load([](uint32_t collection) { return collection != 7; }).ok());
+  const auto page = jobs.List(0, "", 10, "");
+  ASSERT_TRUE(page.ok()) << page.status();
+  ASSERT_EQ(page->jobs.size(), 1u);
+  EXPECT_EQ(page->jobs[0].state, JobState::kQueued);
+  EXPECT_FALSE(page->jobs[0].started.has_value());
+}
+
 TEST_F(JobsTest, AJobThatTookTheServerDownTwentyTimesIsGivenUp) {
   JobRecord job;
   job.number = 9;

@@ -48,6 +48,11 @@ absl::Status Jobs::Load(const std::function<bool(uint32_t collection)>& served) 
   const auto add = [this](std::string_view, std::string_view value) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     LC_ASSIGN_OR_RETURN(JobRecord record, DecodeJob(value));
     next_ = std::max(next_, record.number + 1);
+    // The server that ran it is gone: it waits for its turn, or for a start that serves its collection.
+    if (record.state == JobState::kRunning) {
+      record.state = JobState::kQueued;
+      record.started_us = 0;
+    }
     Add(std::move(record));
     return absl::OkStatus();
   };
