@@ -17,6 +17,30 @@
 
 namespace lightcone::server {
 
+namespace {
+
+LaneFigures FiguresOf(const LaneStats& lane) {
+  LaneFigures out;
+  out.lane = lane.name;
+  out.queued = lane.queued;
+  out.running = lane.running;
+  out.rejected_total = lane.rejected_total;
+  out.overloaded = lane.overloaded;
+  for (int i = 0; i < kRefusals; ++i) {
+    out.refused.emplace_back(RefusalName(static_cast<Refusal>(i)), lane.refused[static_cast<size_t>(i)]);
+  }
+  uint64_t below = 0;
+  for (size_t i = 0; i < lane.waits.size(); ++i) {
+    below += lane.waits[i];
+    out.wait_buckets.emplace_back(LaneStats::kWaitSeconds[i], below);
+  }
+  out.begun = lane.begun;
+  out.wait_seconds_sum = lane.wait_seconds_sum;
+  return out;
+}
+
+}  // namespace
+
 // In order of construction; torn down in the reverse order by Stop.
 struct RunningServer::Parts {
   enum class State { kStarting, kReady, kDraining };
@@ -36,8 +60,9 @@ struct RunningServer::Parts {
     out.ready = state.load() == State::kReady;
     out.trust = trust->figures();
     for (const LaneStats& lane : rpc->Lanes()) {
-      out.lanes.push_back({lane.name, lane.queued, lane.running, lane.rejected_total});
+      out.lanes.push_back(FiguresOf(lane));
     }
+    out.watches = rpc->watches();
     return out;
   }
 };
@@ -59,6 +84,9 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Metrics*
   const auto set = [](LaneOptions& lane, const LaneConfig& from) {
     lane.threads = from.threads;
     lane.queue_max = from.queue_max;
+    if (from.wait_seconds_max > 0) {
+      lane.bounds = {absl::Seconds(from.wait_seconds_max), absl::Seconds(from.overload_wait_seconds_max)};
+    }
   };
   RpcOptions out;
   out.listen = config.listen;
@@ -69,6 +97,8 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Metrics*
   set(out.write_lane, config.write_lane);
   set(out.operate_lane, config.operate_lane);
   set(out.wait_lane, config.wait_lane);
+  out.watch_threads = config.watch_threads;
+  out.watches_max = config.watches_max;
   out.index_defaults = config.index;
   out.keys = trust.keys();
   out.certificates = trust.certificates();

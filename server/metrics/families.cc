@@ -1,6 +1,7 @@
 #include "server/metrics/families.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -30,6 +31,15 @@ void FamilyList::Summary(const std::string& name, const std::string& help, uint6
   for (const auto& [quantile, value] : quantiles) metric.summary.quantile.push_back({quantile, value});
 }
 
+void FamilyList::Histogram(const std::string& name, const std::string& help, uint64_t count, double sum,
+                           const std::vector<std::pair<double, uint64_t>>& buckets, const Labels& labels) {
+  prometheus::ClientMetric& metric = Add(name, help, prometheus::MetricType::Histogram, labels);
+  metric.histogram.sample_count = count;
+  metric.histogram.sample_sum = sum;
+  for (const auto& [bound, below] : buckets) metric.histogram.bucket.push_back({below, bound});
+  metric.histogram.bucket.push_back({count, std::numeric_limits<double>::infinity()});
+}
+
 void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
   out->Gauge("lightcone_ready", "1 while new calls are taken, 0 while draining; absent while starting.",
              figures.ready ? 1 : 0);
@@ -38,10 +48,22 @@ void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
     const FamilyList::Labels labels = {{"lane", lane.lane}};
     out->Gauge("lightcone_lane_queued_calls", "Calls that wait for a thread of their lane.", lane.queued, labels);
     out->Gauge("lightcone_lane_running_calls", "Calls that run on a thread of their lane.", lane.running, labels);
-    out->Counter("lightcone_lane_rejected_total", "Calls refused with RESOURCE_EXHAUSTED because the queue was full.",
+    out->Counter("lightcone_lane_rejected_total", "Calls refused with RESOURCE_EXHAUSTED by their lane.",
                  lane.rejected_total, labels);
+    out->Gauge("lightcone_lane_overloaded",
+               "1 while more calls come than are done, and the bound of overload holds; else 0.",
+               lane.overloaded ? 1 : 0, labels);
+    out->Histogram("lightcone_lane_wait_seconds", "Time that begun calls waited for a thread of their lane.",
+                   lane.begun, lane.wait_seconds_sum, lane.wait_buckets, labels);
+    for (const auto& [reason, calls] : lane.refused) {
+      out->Counter("lightcone_lane_refused_total",
+                   "Calls that were not begun: the queue was full, the wait would pass its bound (wait) or the call's "
+                   "deadline (deadline), or the deadline passed in the queue (expired).",
+                   calls, {{"lane", lane.lane}, {"reason", reason}});
+    }
   }
   AddTrustFamilies(figures.trust, out);
+  out->Gauge("lightcone_watches", "Watch streams that are open.", figures.watches);
 }
 
 namespace {

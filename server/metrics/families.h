@@ -25,6 +25,9 @@ class FamilyList {
   void Counter(const std::string& name, const std::string& help, Number value, const Labels& labels = {}) {
     Add(name, help, prometheus::MetricType::Counter, labels).counter.value = static_cast<double>(value);
   }
+  // `buckets`: ascending upper bounds, and how many values were at most as large.
+  void Histogram(const std::string& name, const std::string& help, uint64_t count, double sum,
+                 const std::vector<std::pair<double, uint64_t>>& buckets, const Labels& labels);
   // `quantiles`: pairs of a quantile and its value.
   void Summary(const std::string& name, const std::string& help, uint64_t count, double sum,
                const std::vector<std::pair<double, double>>& quantiles, const Labels& labels);

@@ -28,6 +28,11 @@ struct LaneFigures {
   std::string lane;
   int64_t queued = 0, running = 0;
   uint64_t rejected_total = 0;
+  bool overloaded = false;
+  std::vector<std::pair<std::string, uint64_t>> refused;  // reasons, and calls that were not begun for each
+  std::vector<std::pair<double, uint64_t>> wait_buckets;  // seconds, and begun calls that waited at most as long
+  uint64_t begun = 0;                                     // all begun calls
+  double wait_seconds_sum = 0;
 };
 
 // What the RPC layer knows at the moment of a scrape.
@@ -36,6 +41,7 @@ struct RpcFigures {
   bool ready = false;
   std::vector<LaneFigures> lanes;
   TrustFigures trust;
+  int64_t watches = 0;
 };
 
 // The calls of one method since the start.

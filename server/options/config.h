@@ -15,6 +15,8 @@ namespace lightcone::server {
 struct LaneConfig {
   int threads = 4;
   int64_t queue_max = 1'024;
+  double wait_seconds_max = 0;           // longest expected wait of a call; 0: none
+  double overload_wait_seconds_max = 0;  // the same while more calls come than are done; 0: none
 };
 
 // Who may call. Empty: no keys are asked for.
@@ -40,10 +42,12 @@ struct ServerConfig {
   std::string log_format = "text";
   int64_t message_bytes_max = 256 << 20;
   int64_t stream_batches_max = 8;
-  LaneConfig read_lane = {8, 1'024};
-  LaneConfig write_lane = {32, 1'024};
+  LaneConfig read_lane = {8, 1'024, 0.5, 0.01};
+  LaneConfig write_lane = {32, 1'024, 5, 0.5};
   LaneConfig operate_lane = {4, 64};
   LaneConfig wait_lane = {8, 64};
+  int watch_threads = 1;
+  int64_t watches_max = 4'096;
   EngineOptions engine;
   DeviceOptions device;  // device of the process, for all collections
   IndexSettings index;   // settings of new collections

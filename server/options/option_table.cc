@@ -294,8 +294,33 @@ void AddRpc(std::vector<Option>* out) {
   };
   lane("read", FIELD(read_lane.threads), FIELD(read_lane.queue_max), "searches, reads and pages");
   lane("write", FIELD(write_lane.threads), FIELD(write_lane.queue_max), "upserts and deletes");
+  const auto waits = [out](std::string name, auto field, const std::string& what) {
+    const auto of = [field](const ServerConfig& c) -> const LaneConfig& { return field(const_cast<ServerConfig&>(c)); };
+    out->push_back(Number(
+        "rpc." + name + "_wait_seconds_max", [of](const ServerConfig& c) { return of(c).wait_seconds_max; },
+        [field](ServerConfig& c, double v) { field(c).wait_seconds_max = v; }, 0.001, 3'600,
+        {"seconds",
+         "Longest time that " + what +
+             " may be expected to wait; a call that would wait longer is answered "
+             "RESOURCE_EXHAUSTED at once.",
+         "Lower it where late answers are useless; raise it for many clients that each wait for an answer."}));
+    out->push_back(Number(
+        "rpc." + name + "_overload_wait_seconds_max",
+        [of](const ServerConfig& c) { return of(c).overload_wait_seconds_max; },
+        [field](ServerConfig& c, double v) { field(c).overload_wait_seconds_max = v; }, 0.001, 3'600,
+        {"seconds", "The same bound while more calls come than are done; never below the mean time of one call.",
+         "Raise it where answers may be late and clients do not retry."}));
+  };
+  waits("read", FIELD(read_lane), "searches, reads and pages");
+  waits("write", FIELD(write_lane), "upserts and deletes");
   lane("operate", FIELD(operate_lane.threads), FIELD(operate_lane.queue_max), "operator calls");
   lane("wait", FIELD(wait_lane.threads), FIELD(wait_lane.queue_max), "waits for a sequence or a rebuild");
+  out->push_back(Whole("rpc.watch_threads", FIELD(watch_threads), 1, 64,
+                       {"threads", "Threads that look for all watches; many watches are told of news later.",
+                        "Rarely: a look takes microseconds."}));
+  out->push_back(Whole("rpc.watches_max", FIELD(watches_max), 1, 1'000'000,
+                       {"watches", "Watch streams that may be open; further ones are answered RESOURCE_EXHAUSTED.",
+                        "Raise it for very many dashboards; each takes some 20 KiB."}));
   out->push_back(Whole(
       "engine.write_queue_max", FIELD(engine.write_queue_max), 1, 1'000'000,
       {"batches", "Batches that may wait for the writer of one collection.", "Lower it to hear of overload earlier."}));

@@ -22,10 +22,12 @@ class BackfillService final : public OperatorService<v1::Backfill::CallbackServi
   using OperatorService::OperatorService;
 
   Unary* Lease(Context* context, const v1::LeaseRequest* request, v1::LeaseResponse* response) override {
-    return Operate(context, "Backfill/Lease", request, [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const LeaseCall call, FromWire(*request));
-      return Convert(core_->engine().LeaseBackfill(call), response);
-    });
+    // Workers lease without end: they belong to those that write, and take no operator's place.
+    return StartUnary(core_, &core_->write_lane(), context, "Backfill/Lease", request,
+                      [=, this](const CallContext&) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(const LeaseCall call, FromWire(*request));
+                        return Convert(core_->engine().LeaseBackfill(call), response);
+                      });
   }
 
   Unary* Start(Context* context, const v1::BackfillStartRequest* request,
@@ -36,7 +38,7 @@ class BackfillService final : public OperatorService<v1::Backfill::CallbackServi
   }
 
   Unary* Pause(Context* context, const v1::PauseRequest* request, v1::PauseResponse* response) override {
-    return Operate(context, "Backfill/Pause", request, [=, this](const CallContext&) {
+    return OperateAtOnce(context, "Backfill/Pause", request, [=, this](const CallContext&) {
       return Convert(core_->engine().PauseBackfill(request->collection(), request->request_id()),
                      response->mutable_status());
     });

@@ -1,5 +1,6 @@
 #include "server/rpc/core.h"
 
+#include "base/retry_after.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -8,12 +9,16 @@ RpcCore::RpcCore(Engine* engine, const RpcOptions& options)
     : engine_(engine),
       options_(options),
       gate_(engine, options.keys),
-      read_lane_("read", options.read_lane),
-      write_lane_("write", options.write_lane),
-      operate_lane_("operate", options.operate_lane),
-      wait_lane_("wait", options.wait_lane) {}
+      read_lane_("read", options.read_lane, options.clock),
+      write_lane_("write", options.write_lane, options.clock),
+      operate_lane_("operate", options.operate_lane, options.clock),
+      wait_lane_("wait", options.wait_lane, options.clock),
+      // Every watch may have one job in the lane. Its threads stand back: a look is never urgent.
+      watch_lane_("watch", {options.watch_threads, options.watches_max, options.write_lane.niceness}, options.clock) {}
 
 namespace {
+
+constexpr absl::Duration kWatchRetry = absl::Seconds(1);  // pause that a refused watch is told
 
 absl::Status Draining() { return Unavailable("the server is shutting down; try another replica or retry later"); }
 
@@ -48,6 +53,27 @@ void RpcCore::Remove(DrainableStream* stream) {
   streams_.erase(stream);
 }
 
+absl::Status RpcCore::OpenWatch() {
+  absl::MutexLock lock(&mutex_);
+  if (watches_ >= options_.watches_max) {
+    return WithRetryAfter(
+        ResourceExhausted(StrCat(watches_, " watches are open; allowed by rpc.watches_max: ", options_.watches_max)),
+        kWatchRetry);
+  }
+  ++watches_;
+  return absl::OkStatus();
+}
+
+void RpcCore::CloseWatch() {
+  absl::MutexLock lock(&mutex_);
+  --watches_;
+}
+
+int64_t RpcCore::watches() const {
+  absl::MutexLock lock(&mutex_);
+  return watches_;
+}
+
 void RpcCore::BeginDrain() {
   std::vector<DrainableStream*> pinned;
   {
@@ -79,11 +105,11 @@ int64_t RpcCore::busy() const {
 }
 
 std::vector<LaneStats> RpcCore::Lanes() const {
-  return {read_lane_.Stats(), write_lane_.Stats(), operate_lane_.Stats(), wait_lane_.Stats()};
+  return {read_lane_.Stats(), write_lane_.Stats(), operate_lane_.Stats(), wait_lane_.Stats(), watch_lane_.Stats()};
 }
 
 void RpcCore::StopLanes() {
-  for (Lane* lane : {&read_lane_, &write_lane_, &operate_lane_, &wait_lane_}) lane->Stop();
+  for (Lane* lane : {&read_lane_, &write_lane_, &operate_lane_, &wait_lane_, &watch_lane_}) lane->Stop();
 }
 
 void RpcCore::Observe(std::string_view method, const absl::Status& status, absl::Time started) const {

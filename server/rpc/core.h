@@ -44,6 +44,7 @@ class RpcCore {
   Lane& write_lane() { return write_lane_; }
   Lane& operate_lane() { return operate_lane_; }
   Lane& wait_lane() { return wait_lane_; }
+  Lane& watch_lane() { return watch_lane_; }
 
   // UNAVAILABLE while draining; else the caller is busy until Leave.
   absl::Status Enter();
@@ -53,6 +54,11 @@ class RpcCore {
   absl::Status Add(DrainableStream* stream);
   void Remove(DrainableStream* stream);
   void EnterWork();
+
+  // RESOURCE_EXHAUSTED when as many watches are open as may be; else the caller holds one until CloseWatch.
+  absl::Status OpenWatch();
+  void CloseWatch();
+  int64_t watches() const;
 
   // Refuses new calls from now on, and asks streams to end.
   void BeginDrain();
@@ -75,8 +81,9 @@ class RpcCore {
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t busy_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t watches_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_set<DrainableStream*> streams_ ABSL_GUARDED_BY(mutex_);
-  Lane read_lane_, write_lane_, operate_lane_, wait_lane_;
+  Lane read_lane_, write_lane_, operate_lane_, wait_lane_, watch_lane_;
 };
 
 // The deadline of a call, InfiniteFuture when the client set none.

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/retry_after.h"
 #include "base/status.h"
+#include "google/protobuf/duration.pb.h"
 #include "server/rpc/rpc_options.h"
 
 namespace lightcone::server {
@@ -17,7 +20,7 @@ constexpr std::array<std::string_view, 17> kCodeNames = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-// google.rpc.Status and ErrorInfo are not packaged as protos for C++ here, so these two are written by their wire
+// google.rpc.Status, ErrorInfo and RetryInfo are not packaged as protos for C++ here, so they are written by their wire
 // format: field number << 3 | wire type, then a varint or a length and bytes.
 void PutVarint(uint64_t value, std::string* out) {
   while (value >= 0x80) {
@@ -51,6 +54,18 @@ std::string ErrorInfo(std::string_view reason, const std::vector<std::pair<std::
     PutBytes(2, value, &entry);
     PutBytes(3, entry, &out);
   }
+  return out;
+}
+
+// google.rpc.RetryInfo { google.protobuf.Duration retry_delay = 1; }
+std::string RetryInfo(absl::Duration after) {
+  absl::Duration rest;
+  const int64_t seconds = absl::IDivDuration(after, absl::Seconds(1), &rest);
+  google::protobuf::Duration delay;
+  delay.set_seconds(seconds);
+  delay.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  std::string out;
+  PutBytes(1, delay.SerializeAsString(), &out);
   return out;
 }
 
@@ -119,6 +134,9 @@ grpc::Status ToGrpc(const absl::Status& status) {
   PutBytes(3, AnyOf("google.rpc.ErrorInfo", ErrorInfo(reason, metadata)), &details);
   if (!parts.field.empty()) {
     PutBytes(3, AnyOf("lightcone.v1.FieldViolation", violation.SerializeAsString()), &details);
+  }
+  if (const std::optional<absl::Duration> after = RetryAfterOf(status)) {
+    PutBytes(3, AnyOf("google.rpc.RetryInfo", RetryInfo(*after)), &details);
   }
   return grpc::Status(static_cast<grpc::StatusCode>(code), message, details);
 }

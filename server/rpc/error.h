@@ -1,7 +1,8 @@
 // Errors on the wire: absl::Status becomes a gRPC status with typed details.
 // The details travel as google.rpc.Status in the trailer "grpc-status-details-bin", as every gRPC library reads them:
 // one google.rpc.ErrorInfo (reason, domain "lightcone", metadata field/value/allowed) and, where a field is at fault,
-// one lightcone.v1.FieldViolation. Threads: pure functions.
+// one lightcone.v1.FieldViolation; one google.rpc.RetryInfo where the status says when to retry. Threads: pure
+// functions.
 #pragma once
 
 #include <string>

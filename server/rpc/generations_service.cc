@@ -39,7 +39,7 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   }
 
   Unary* Activate(Context* context, const v1::ActivateRequest* request, v1::ActivateResponse* response) override {
-    return Operate(context, "Generations/Activate", request, [=, this](const CallContext& call) -> absl::Status {
+    return OperateAtOnce(context, "Generations/Activate", request, [=, this](const CallContext& call) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const ActivateAnswer answer,
                           core_->engine().ActivateGeneration(Named(call, FromWire(*request))));
       return Answer(answer, response);
@@ -47,7 +47,7 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   }
 
   Unary* SetCanary(Context* context, const v1::SetCanaryRequest* request, v1::SetCanaryResponse* response) override {
-    return Operate(context, "Generations/SetCanary", request, [=, this](const CallContext& call) {
+    return OperateAtOnce(context, "Generations/SetCanary", request, [=, this](const CallContext& call) {
       return Convert(core_->engine().SetCanary(Named(call, FromWire(*request))), response->mutable_canary());
     });
   }
@@ -59,7 +59,7 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   }
 
   Unary* Rollback(Context* context, const v1::RollbackRequest* request, v1::RollbackResponse* response) override {
-    return Operate(context, "Generations/Rollback", request, [=, this](const CallContext& call) -> absl::Status {
+    return OperateAtOnce(context, "Generations/Rollback", request, [=, this](const CallContext& call) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const ActivateAnswer answer,
                           core_->engine().RollbackGeneration(Named(call, FromWire(*request))));
       return Answer(answer, response);

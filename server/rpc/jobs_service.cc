@@ -45,7 +45,7 @@ class JobsService final : public OperatorService<v1::Jobs::CallbackService> {
   }
 
   Unary* Cancel(Context* context, const v1::JobsCancelRequest* request, v1::JobsCancelResponse* response) override {
-    return Operate(context, "Jobs/Cancel", request, [=, this](const CallContext&) {
+    return OperateAtOnce(context, "Jobs/Cancel", request, [=, this](const CallContext&) {
       return Convert(core_->engine().CancelJob(request->id(), request->request_id()), response->mutable_job());
     });
   }

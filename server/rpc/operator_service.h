@@ -24,6 +24,10 @@ class OperatorService : public Service {
   Unary* Operate(Context* context, std::string_view method, const google::protobuf::Message* request, Work work) {
     return StartUnary(core_, &core_->operate_lane(), context, method, request, std::move(work));
   }
+  // For what mends or stops something: it goes before the other calls that wait.
+  Unary* OperateAtOnce(Context* context, std::string_view method, const google::protobuf::Message* request, Work work) {
+    return StartUnary(core_, &core_->operate_lane(), context, method, request, std::move(work), /*urgent=*/true);
+  }
   Unary* OperateOrWait(bool wait, Context* context, std::string_view method, const google::protobuf::Message* request,
                        Work work) {
     return StartUnary(core_, wait ? &core_->wait_lane() : &core_->operate_lane(), context, method, request,

@@ -32,13 +32,16 @@ struct CallRecord {
 struct RpcOptions {
   std::string listen = "127.0.0.1:0";     // HOST:PORT, port 0: any; or unix:/path
   int64_t message_bytes_max = 256 << 20;  // Largest request. Cost: memory for each call in flight. At start.
-  LaneOptions read_lane = {8, 1'024};     // Get, Search, Scroll, Count
+  // Get, Search, Scroll, Count
+  LaneOptions read_lane = {8, 1'024, 0, {absl::Milliseconds(500), absl::Milliseconds(10)}};
   // Upsert and Delete, whose threads wait for the disk together (group commit). The niceness lets a search that wakes
   // run first: without it, some 30 writers with slices of 3 ms kept a search from its core for tens of milliseconds. A
   // writer has a third of a reader's share.
-  LaneOptions write_lane = {32, 1'024, 5};
-  LaneOptions operate_lane = {4, 64};              // Collections and Generations
+  LaneOptions write_lane = {32, 1'024, 5, {absl::Seconds(5), absl::Milliseconds(500)}};
+  LaneOptions operate_lane = {4, 64};              // Calls of operators
   LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild
+  int watch_threads = 1;                           // threads that look for all watches
+  int64_t watches_max = 4'096;                     // open Watch streams; above: RESOURCE_EXHAUSTED
   int64_t answer_bytes_max = 64 << 20;             // Largest answer of one Get or Search
   int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
   IndexSettings index_defaults;                    // settings of new collections

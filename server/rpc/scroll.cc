@@ -44,10 +44,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   void Next() {
     const absl::Status admitted = core_->Enter();
     if (!admitted.ok()) return End(admitted);
-    const absl::Status queued = core_->read_lane().Submit([this] { Page(); });
-    if (queued.ok()) return;
-    core_->Leave();
-    End(queued);
+    core_->read_lane().Submit({[this](const absl::Status& status) { Page(status); }, context_.deadline});
   }
 
   void OnWriteDone(bool ok) override {
@@ -61,9 +58,9 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   void OnDone() override { delete this; }
 
  private:
-  void Page() {
+  void Page(const absl::Status& admitted) {
     RpcCore* const core = core_;  // the object may be gone once the transport has the page or the status
-    const absl::Status status = Guarded([this] { return MakePage(); });
+    const absl::Status status = admitted.ok() ? Guarded([this] { return MakePage(); }) : admitted;
     if (status.ok() && !(page_.items_size() == 0 && last_)) {
       StartWrite(&page_);  // OnWriteDone leaves
       return;

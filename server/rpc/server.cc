@@ -133,6 +133,7 @@ void RpcServer::BeginDrain() {
 
 bool RpcServer::WaitIdle(absl::Time deadline) { return parts_->core.WaitIdle(deadline); }
 int64_t RpcServer::busy() const { return parts_->core.busy(); }
+int64_t RpcServer::watches() const { return parts_->core.watches(); }
 std::vector<LaneStats> RpcServer::Lanes() const { return parts_->core.Lanes(); }
 
 void RpcServer::Stop() {

@@ -35,6 +35,7 @@ class RpcServer {
   void Stop();
 
   int64_t busy() const;
+  int64_t watches() const;  // open Watch streams
   std::vector<LaneStats> Lanes() const;
 
  private:

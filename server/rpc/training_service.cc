@@ -63,7 +63,7 @@ class TrainingService final : public OperatorService<v1::Training::CallbackServi
   }
 
   Unary* Cancel(Context* context, const v1::CancelRequest* request, v1::CancelResponse* response) override {
-    return Operate(context, "Training/Cancel", request, [=, this](const CallContext&) -> absl::Status {
+    return OperateAtOnce(context, "Training/Cancel", request, [=, this](const CallContext&) -> absl::Status {
       LC_RETURN_IF_ERROR(FindTraining(core_, request->id()).status());
       return Convert(core_->engine().CancelJob(request->id(), request->request_id()), response->mutable_job());
     });

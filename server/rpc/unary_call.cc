@@ -1,9 +1,8 @@
 #include "server/rpc/unary_call.h"
 
-#include <exception>
-#include <new>
 #include <utility>
 
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "server/rpc/error.h"
 
@@ -19,26 +18,28 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     context_.answer_bytes_max = core->options().answer_bytes_max;
   }
 
-  void Start(Lane* lane, const grpc::CallbackServerContext& context, const google::protobuf::Message* request,
-             std::function<absl::Status(const CallContext&)> work) {
+  void Start(Lane* lane, bool urgent, const grpc::CallbackServerContext& context,
+             const google::protobuf::Message* request, std::function<absl::Status(const CallContext&)> work) {
     absl::StatusOr<Caller> caller = core_->gate().Admit(context, method_, &context_);
     if (!caller.ok()) return End(caller.status());
-    const absl::Status admitted = core_->Enter();
-    if (!admitted.ok()) return End(admitted);
+    const absl::Status entered = core_->Enter();
+    if (!entered.ok()) return End(entered);
     entered_ = true;
-    const absl::Status queued = lane->Submit([this, caller = *std::move(caller), request, work = std::move(work)] {
-      absl::Status status = Guarded([&]() -> absl::Status {
-        LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
-        LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller, *request));
-        return work(context_);
-      });
+    auto run = [this, caller = *std::move(caller), request, work = std::move(work)](const absl::Status& admitted) {
+      absl::Status status = admitted.ok() ? StillWanted(context_, core_->Now()) : admitted;
+      if (status.ok()) {
+        status = Guarded([&]() -> absl::Status {
+          LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller, *request));
+          return work(context_);
+        });
+      }
       // The transport cancels a call whose deadline passes: what the engine saw as a cancellation was the deadline.
       if (status.code() == absl::StatusCode::kCancelled && core_->Now() >= context_.deadline) {
         status = DeadlineExceeded("the call's deadline passed while it ran");
       }
       End(status);
-    });
-    if (!queued.ok()) End(queued);
+    };
+    lane->Submit({std::move(run), context_.deadline, urgent});
   }
 
   void End(const absl::Status& status) {
@@ -65,19 +66,17 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
 grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
                                      std::string_view method, const google::protobuf::Message* request,
-                                     std::function<absl::Status(const CallContext&)> work) {
+                                     std::function<absl::Status(const CallContext&)> work, bool urgent) {
   auto* call = new UnaryCall(core, context, method);
-  call->Start(lane, *context, request, std::move(work));
+  call->Start(lane, urgent, *context, request, std::move(work));
   return call;
 }
 
 absl::Status Guarded(const std::function<absl::Status()>& work) {
   try {
     return work();
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted("out of memory");
-  } catch (const std::exception& error) {
-    return Internal(StrCat("unexpected failure: ", std::string(error.what())));
+  } catch (...) {
+    return StatusOfException();
   }
 }
 

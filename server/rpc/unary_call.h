@@ -15,11 +15,11 @@ namespace lightcone::server {
 
 // Runs `work` for a call on `lane`, if the gate lets its caller in and `request` names collections that it may use.
 // The returned reactor owns itself; request and response live until it is done.
-// Answers UNAVAILABLE while draining, RESOURCE_EXHAUSTED when the lane is full, DEADLINE_EXCEEDED or CANCELLED
-// when nobody waits any more. `method` must be a literal.
+// Answers UNAVAILABLE while draining, RESOURCE_EXHAUSTED when the lane refuses it, DEADLINE_EXCEEDED or CANCELLED
+// when nobody waits any more. `method` must be a literal. `urgent`: the call begins before others that wait.
 grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
                                      std::string_view method, const google::protobuf::Message* request,
-                                     std::function<absl::Status(const CallContext&)> work);
+                                     std::function<absl::Status(const CallContext&)> work, bool urgent = false);
 
 // Runs `work` and turns an exception (out of memory, a third party's) into a status.
 absl::Status Guarded(const std::function<absl::Status()>& work);

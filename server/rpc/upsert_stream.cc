@@ -198,15 +198,16 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   }
 
   void Dispatch() {
-    const absl::Status queued = core_->write_lane().Submit([this] {
+    const auto run = [this](const absl::Status& admitted) {
       v1::UpsertStreamResponse answer;
-      Write(&answer);
+      if (admitted.ok()) {
+        Write(&answer);
+      } else {
+        Refuse(admitted, absl::Now(), &answer);
+      }
       Answered(std::move(answer));
-    });
-    if (queued.ok()) return;
-    v1::UpsertStreamResponse answer;
-    Refuse(queued, absl::Now(), &answer);
-    Answered(std::move(answer));
+    };
+    core_->write_lane().Submit({run, context_.deadline});
   }
 
   // The stream goes on, and ends well: what is told of it does not show this.

@@ -24,9 +24,10 @@ namespace lightcone::server {
 template <typename Response>
 using LookAt = std::function<absl::StatusOr<bool>(Response* response)>;
 
-// Reads the state on the lane, writes it if it has changed, else sleeps in an alarm, which holds no thread. Exactly one
-// of the three is under way at a time, so that the stream needs no lock. The stream is busy while it reads or writes: a
-// drain ends it at its next reading.
+// Reads the state on the lane of watches, writes it if it has changed, else sleeps in an alarm, which holds no thread.
+// Exactly one of the three is under way at a time, so that the stream needs no lock. So a watch has one job in the lane
+// at most, and many watches only look less often. The stream is busy while it reads or writes: a drain ends it at its
+// next reading.
 template <typename Response>
 class WatchStream final : public grpc::ServerWriteReactor<Response> {
  public:
@@ -43,20 +44,14 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
   }
 
-  void Start(const grpc::CallbackServerContext& context) {
+  void Begin(const grpc::CallbackServerContext& context) {
     absl::StatusOr<Caller> caller = core_->gate().Admit(context, method_, &context_);
     if (!caller.ok()) return End(caller.status());
     caller_ = *std::move(caller);
+    const absl::Status opened = core_->OpenWatch();
+    if (!opened.ok()) return End(opened);
+    open_ = true;
     Next();
-  }
-
-  void Next() {
-    const absl::Status admitted = core_->Enter();
-    if (!admitted.ok()) return End(admitted);
-    const absl::Status queued = core_->operate_lane().Submit([this] { Look(); });
-    if (queued.ok()) return;
-    core_->Leave();
-    End(queued);
   }
 
   void OnWriteDone(bool ok) override {
@@ -67,13 +62,23 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
   }
 
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    if (open_) core_->CloseWatch();
+    delete this;
+  }
 
  private:
-  void Look() {
+  void Next() {
+    const absl::Status admitted = core_->Enter();
+    if (!admitted.ok()) return End(admitted);
+    core_->watch_lane().Submit({[this](const absl::Status& status) { Look(status); }, context_.deadline});
+  }
+
+  void Look(const absl::Status& admitted) {
     RpcCore* const core = core_;  // the object may be gone once the transport has the answer or the status
     bool news = false;
     const absl::Status status = Guarded([&]() -> absl::Status {
+      LC_RETURN_IF_ERROR(admitted);
       LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
       // An alias may point elsewhere by now.
       LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, *request_));
@@ -111,7 +116,7 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
   CallContext context_;
   Caller caller_;
   std::atomic<bool> cancelled_{false};
-  bool written_ = false, last_ = false;
+  bool open_ = false, written_ = false, last_ = false;
   std::string seen_;  // text that was written last
   Response response_;
   grpc::Alarm alarm_;
@@ -123,7 +128,7 @@ grpc::ServerWriteReactor<Response>* StartWatch(RpcCore* core, grpc::CallbackServ
                                                std::string_view method, const google::protobuf::Message& request,
                                                std::chrono::milliseconds look_every, LookAt<Response> look) {
   auto* watch = new WatchStream<Response>(core, context, method, request, look_every, std::move(look));
-  watch->Start(*context);
+  watch->Begin(*context);
   return watch;
 }
 

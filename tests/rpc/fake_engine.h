@@ -26,7 +26,10 @@ class FakeRollout : public Engine {
     return on_get_generation ? on_get_generation() : GenerationStatus{};
   }
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall&) override { return ActivateAnswer{}; }
-  absl::StatusOr<ActivateAnswer> RollbackGeneration(const SwitchCall&) override { return ActivateAnswer{}; }
+  std::function<absl::StatusOr<ActivateAnswer>()> on_rollback;
+  absl::StatusOr<ActivateAnswer> RollbackGeneration(const SwitchCall&) override {
+    return on_rollback ? on_rollback() : ActivateAnswer{};
+  }
   absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string&, uint32_t) override {
     return std::vector<AuditEntry>();
   }
@@ -64,7 +67,10 @@ class FakeRollout : public Engine {
   absl::StatusOr<BackfillStatus> PauseBackfill(const std::string&, const std::string&) override {
     return BackfillStatus{};
   }
-  absl::StatusOr<BackfillStatus> GetBackfill(const std::string&) override { return BackfillStatus{}; }
+  std::function<absl::StatusOr<BackfillStatus>()> on_get_backfill;
+  absl::StatusOr<BackfillStatus> GetBackfill(const std::string&) override {
+    return on_get_backfill ? on_get_backfill() : BackfillStatus{};
+  }
   absl::StatusOr<LeaseAnswer> LeaseBackfill(const LeaseCall&) override { return LeaseAnswer{}; }
 };
 
