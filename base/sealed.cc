@@ -18,13 +18,21 @@ std::string TextOf(const ordered_json& content) {
 
 }  // namespace
 
-absl::Status WriteSealed(const std::string& path, const ordered_json& content) {
+std::string SealedText(const ordered_json& content) {
   const std::string text = TextOf(content);
-  return WriteFileAtomically(path, StrCat("{\"crc32c\":", Crc32c(text), ",\"content\":", text, "}\n"));
+  return StrCat("{\"crc32c\":", Crc32c(text), ",\"content\":", text, "}\n");
+}
+
+absl::Status WriteSealed(const std::string& path, const ordered_json& content) {
+  return WriteFileAtomically(path, SealedText(content));
 }
 
 absl::StatusOr<ordered_json> ReadSealed(const std::string& path) {
   LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kSealedBytesMax));
+  return ParseSealed(text, path);
+}
+
+absl::StatusOr<ordered_json> ParseSealed(std::string_view text, std::string_view path) {
   const ordered_json file = JsonNestsDeeper(text, kDepthMax)
                                 ? ordered_json(ordered_json::value_t::discarded)
                                 : ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,5 +15,9 @@ absl::Status WriteSealed(const std::string& path, const nlohmann::ordered_json& 
 
 // NOT_FOUND for a missing file; DATA_LOSS names a file that WriteSealed did not write.
 absl::StatusOr<nlohmann::ordered_json> ReadSealed(const std::string& path);
+
+// The same of text in memory; `path` names it in errors.
+std::string SealedText(const nlohmann::ordered_json& content);
+absl::StatusOr<nlohmann::ordered_json> ParseSealed(std::string_view text, std::string_view path);
 
 }  // namespace lightcone

@@ -20,6 +20,7 @@
 #include "rocksdb/write_batch.h"
 #include "spdlog/spdlog.h"
 #include "store/background_errors.h"
+#include "store/checkpoint.h"
 #include "store/column_families.h"
 #include "store/disk_reserve.h"
 #include "store/disk_status.h"
@@ -255,6 +256,7 @@ class RocksStore final : public Store {
   }
 
   absl::Status Checkpoint(const std::string& folder) override;
+  uint64_t Sequence() const { return db_->GetLatestSequenceNumber(); }
   StoreStats Stats() const override;
 
  private:
@@ -493,8 +495,10 @@ rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRec
   database.listeners.push_back(background_);
   watch_ = LogWatch();
   if (watch) database.wal_filter = &watch_;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = ColumnFamilies(options);
+  for (auto& family : families) family.options.disable_auto_compactions = !internals_.compacts;
   rocksdb::DB* db = nullptr;
-  rocksdb::Status opened = rocksdb::DB::Open(database, folder_, ColumnFamilies(options), &families_, &db);
+  rocksdb::Status opened = rocksdb::DB::Open(database, folder_, families, &families_, &db);
   db_.reset(db);
   return opened;
 }
@@ -645,6 +649,17 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStoreWith(const std::string& folder, 
   auto store = std::make_unique<RocksStore>(folder, options, internals);
   LC_RETURN_IF_ERROR(store->Open(options));
   return std::unique_ptr<Store>(std::move(store));
+}
+
+absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(const std::string& folder, const StoreOptions& options) {
+  StoreOptions plain = options;
+  plain.reserve_bytes = 0;  // the reserve is the running store's
+  StoreInternals internals;
+  internals.compacts = false;
+  auto store = std::make_unique<RocksStore>(folder, plain, internals);
+  LC_RETURN_IF_ERROR(store->Open(plain));
+  const uint64_t sequence = store->Sequence();
+  return OpenedCheckpoint{std::move(store), sequence};
 }
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& folder, const StoreOptions& options) {

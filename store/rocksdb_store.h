@@ -31,6 +31,7 @@ struct StoreInternals {
   absl::Duration recovery_interval_min = absl::Seconds(1);  // time between attempts to resume after a full disk
   absl::Duration watch_interval = absl::Milliseconds(500);  // time between looks at the disk
   std::function<int64_t()> free_bytes;                      // stands for what the disk has free; empty: what it has
+  bool compacts = true;                                     // false: tables stay as they are
 };
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStoreWith(const std::string& folder, const StoreOptions& options,
