@@ -20,11 +20,12 @@ TEST(House, RoomsIncludeOnlyWhatThePlanAllows) {
       {"geometry", {"base"}},
       {"stats", {"base", "geometry"}},
       {"models", {"base", "geometry", "stats"}},
+      {"snapshot", {"base"}},
       {"store", {"base", "geometry"}},
       {"index", {"base", "geometry"}},
       {"trainer", {"base", "geometry", "stats", "models"}},
       {"research", {"base", "geometry", "stats", "models", "trainer"}},
-      {"server/engine", {"base", "geometry", "stats", "models", "store", "index"}},
+      {"server/engine", {"base", "geometry", "stats", "models", "snapshot", "store", "index"}},
       {"server/embed_worker", {"base", "models", "server/engine"}},
       {"server/auth", {"base"}},
       {"server/metrics", {"base", "server/auth", "server/engine", "geometry", "index", "store"}},
@@ -35,7 +36,7 @@ TEST(House, RoomsIncludeOnlyWhatThePlanAllows) {
        {"base", "server/auth", "server/engine", "server/rpc", "server/http", "server/metrics", "server/options"}},
       {"client", {"base"}},
       {"cli",
-       {"base", "geometry", "stats", "models", "trainer", "research", "client", "server/app", "server/auth",
+       {"base", "geometry", "stats", "models", "trainer", "research", "client", "snapshot", "server/app", "server/auth",
         "server/options", "server/embed_worker"}},
   };
   for (const SourceFile& file : Sources()) {
