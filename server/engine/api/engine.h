@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/engine/api/rollout_engine.h"
+#include "server/engine/api/snapshots.h"
 #include "server/engine/api/types.h"
 
 namespace lightcone::server {
@@ -74,6 +75,8 @@ class Engine : public RolloutEngine {
   // A share of the live searches, as EngineOptions::live_recall says, is repeated exactly in the background.
   virtual absl::StatusOr<LiveRecallStatus> GetLiveRecall(const std::string& collection) = 0;
   virtual LiveSamplerStatus LiveSampling() = 0;
+  // Copies of everything, for as long as the engine lives.
+  virtual Snapshots& snapshots() = 0;
   // Ends every process that embeds for a call. Those calls answer UNAVAILABLE, and so do all later ones.
   virtual void StopEncoders() {}
   virtual StoreStats StoreStatistics() = 0;

@@ -12,6 +12,7 @@
 #include "server/engine/core/collection_calls.h"
 #include "server/engine/core/maintenance.h"
 #include "server/engine/core/rollout_facade.h"
+#include "server/engine/core/snapshot_calls.h"
 #include "server/engine/search/filter_deletes.h"
 #include "server/engine/search/live_recall.h"
 #include "server/engine/search/read_calls.h"
@@ -93,6 +94,7 @@ class EngineImpl final : public RolloutFacade {
     return live_recall_.Get(collection);
   }
   LiveSamplerStatus LiveSampling() override { return live_recall_.sampler().Status(); }
+  Snapshots& snapshots() override { return snapshots_; }
   void StopEncoders() override;
   StoreStats StoreStatistics() override { return context_.store->Stats(); }
   const EngineOptions& options() const override { return context_.options; }
@@ -111,6 +113,7 @@ class EngineImpl final : public RolloutFacade {
   SearchCalls searches_{context_, live_recall_};
   Maintenance maintenance_{context_};
   EmbedBackfills embed_backfills_;
+  SnapshotCalls snapshots_{context_, maintenance_};
 };
 
 }  // namespace lightcone::server

@@ -119,20 +119,6 @@ absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uin
                           std::move(generations), std::move(adapters), std::move(progress), IndexLimitsOf(context));
 }
 
-// Numbers and encoded records of all collections.
-absl::StatusOr<std::vector<std::pair<uint32_t, std::string>>> FindCollections(const Store& store) {
-  std::vector<std::pair<uint32_t, std::string>> found;
-  const auto rows = store.Scan(Table::kCollections, "", "");
-  for (; rows->Valid(); rows->Next()) {
-    LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(rows->value()));
-    LC_ASSIGN_OR_RETURN(const std::string number, store.Get(Table::kMeta, keys::CollectionName(record.name)));
-    LC_ASSIGN_OR_RETURN(const uint32_t parsed, ParseNumber(number, StrCat("the number of '", record.name, "'")));
-    found.emplace_back(parsed, std::string(rows->value()));
-  }
-  LC_RETURN_IF_ERROR(rows->status());
-  return found;
-}
-
 absl::Status LoadNextNumber(Context& context) {
   const auto next = context.store->Get(Table::kMeta, keys::Meta(kNextCollectionName));
   if (absl::IsNotFound(next.status())) return absl::OkStatus();
@@ -153,6 +139,19 @@ absl::Status Admit(Context& context, BackfillCalls& backfills, absl::StatusOr<st
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::pair<uint32_t, std::string>>> FindCollections(const Store& store) {
+  std::vector<std::pair<uint32_t, std::string>> found;
+  const auto rows = store.Scan(Table::kCollections, "", "");
+  for (; rows->Valid(); rows->Next()) {
+    LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(rows->value()));
+    LC_ASSIGN_OR_RETURN(const std::string number, store.Get(Table::kMeta, keys::CollectionName(record.name)));
+    LC_ASSIGN_OR_RETURN(const uint32_t parsed, ParseNumber(number, StrCat("the number of '", record.name, "'")));
+    found.emplace_back(parsed, std::string(rows->value()));
+  }
+  LC_RETURN_IF_ERROR(rows->status());
+  return found;
+}
 
 absl::Status CheckDataFolder(const std::string& folder) {
   std::error_code error;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/engine/backfill/backfill_calls.h"
@@ -15,8 +17,12 @@ namespace lightcone::server {
 // FAILED_PRECONDITION for a folder that is neither empty nor holds a store of ours.
 absl::Status CheckDataFolder(const std::string& folder);
 
-// Takes a data folder that others may enter from them, and says so in the log. A folder of another owner stays as it is.
+// Takes a data folder that others may enter from them, and says so in the log. A folder of another owner stays as it
+// is.
 void KeepToOwner(const std::string& folder);
+
+// Numbers and encoded records of all collections of a store.
+absl::StatusOr<std::vector<std::pair<uint32_t, std::string>>> FindCollections(const Store& store);
 
 // Fills the catalog; the numbers of the collections that are refused.
 absl::StatusOr<std::set<uint32_t>> LoadCollections(Context& context, BackfillCalls& backfills);

@@ -30,7 +30,8 @@ void CarryAll(const Context& context) {
 
 Maintenance::Maintenance(Context& context)
     : trimmer_(/*niceness=*/0, kEvery,
-               [&context] {
+               [this, &context] {
+                 absl::MutexLock lock(&trim_mu_);
                  TrimAll(context);
                  return kEvery;
                }),

@@ -3,6 +3,7 @@
 // Threads: two of its own; constructor and destructor belong to the owner.
 #pragma once
 
+#include "absl/synchronization/mutex.h"
 #include "server/engine/services/context.h"
 #include "server/engine/services/repeating_thread.h"
 
@@ -12,7 +13,11 @@ class Maintenance {
  public:
   explicit Maintenance(Context& context);  // must outlive it
 
+  // While it is held, no change log is trimmed: copies of segments and a later copy of the store fit each other.
+  absl::Mutex& trim_mutex() ABSL_LOCK_RETURNED(trim_mu_) { return trim_mu_; }
+
  private:
+  absl::Mutex trim_mu_;
   RepeatingThread trimmer_, carrier_;
 };
 

@@ -1,0 +1,265 @@
+#include "server/engine/core/snapshot_calls.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "base/version.h"
+#include "server/engine/core/snapshot_maker.h"
+#include "snapshot/folder_sink.h"
+#include "snapshot/read.h"
+#include "spdlog/spdlog.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr int kScheduleNice = 10;  // searches and writes come first
+constexpr absl::Duration kRetryPause = absl::Minutes(1);
+
+std::function<bool()> GivenUp(const Context& engine, const CallContext& context) {
+  return [&engine, &context] {
+    return engine.ending.load() || (context.cancelled && context.cancelled()) || absl::Now() >= context.deadline;
+  };
+}
+
+SnapshotStatus StatusFrom(const SnapshotShelf& shelf, const ShelvedSnapshot& one) {
+  SnapshotStatus out;
+  out.folder = shelf.PathOf(one.name);
+  out.damage = one.manifest.status();
+  if (one.manifest.ok()) out.manifest = *one.manifest;
+  out.manifest.name = one.name;
+  if (one.verified_us) out.verified = absl::FromUnixMicros(*one.verified_us);
+  return out;
+}
+
+}  // namespace
+
+class SnapshotCalls::NameHold {
+ public:
+  static absl::StatusOr<std::unique_ptr<NameHold>> Take(SnapshotCalls* calls, const std::string& name) {
+    LC_RETURN_IF_ERROR(CheckSnapshotName(name));
+    absl::MutexLock lock(&calls->mu_);
+    if (calls->held_.insert(name).second) return std::unique_ptr<NameHold>(new NameHold(calls, name));
+    return FailedPrecondition(StrCat("snapshot '", name, "' is being made or deleted by another call"));
+  }
+  ~NameHold() {
+    absl::MutexLock lock(&calls_->mu_);
+    calls_->held_.erase(name_);
+  }
+
+ private:
+  NameHold(SnapshotCalls* calls, std::string name) : calls_(calls), name_(std::move(name)) {}
+  SnapshotCalls* const calls_;
+  const std::string name_;
+};
+
+class UploadedSnapshot final : public SnapshotUpload {
+ public:
+  UploadedSnapshot(SnapshotCalls* calls, std::string name)
+      : calls_(calls),
+        name_(std::move(name)),
+        reader_(name_, [this](const SnapshotManifest& manifest, std::string_view) { return Begin(manifest); }) {}
+  ~UploadedSnapshot() override {
+    if (hold_ != nullptr) calls_->shelf_.Abandon(manifest_.name);
+  }
+
+  absl::Status Append(std::string_view bytes) override { return reader_.Append(bytes); }
+
+  absl::StatusOr<SnapshotStatus> Finish() override {
+    LC_RETURN_IF_ERROR(reader_.Finish().status());
+    LC_RETURN_IF_ERROR(calls_->shelf_.Commit(manifest_.name, EncodeSnapshotManifest(manifest_)));
+    hold_.reset();
+    LC_RETURN_IF_ERROR(calls_->shelf_.SetVerified(manifest_.name, absl::ToUnixMicros(absl::Now())));
+    calls_->Refresh();
+    return calls_->StatusOf(manifest_.name);
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<SnapshotSink>> Begin(const SnapshotManifest& manifest) {
+    manifest_ = manifest;
+    if (!name_.empty()) manifest_.name = name_;
+    manifest_.scheduled = false;  // retention is for what this server made
+    manifest_.request_id.clear();
+    LC_ASSIGN_OR_RETURN(auto hold, SnapshotCalls::NameHold::Take(calls_, manifest_.name));
+    LC_ASSIGN_OR_RETURN(const std::string partial, calls_->shelf_.Begin(manifest_.name));
+    hold_ = std::move(hold);
+    return std::unique_ptr<SnapshotSink>(std::make_unique<FolderSink>(StrCat(partial, "/", kSnapshotDataName)));
+  }
+
+  SnapshotCalls* const calls_;
+  const std::string name_;
+  SnapshotManifest manifest_;
+  std::unique_ptr<SnapshotCalls::NameHold> hold_;
+  ArchiveReader reader_;
+};
+
+SnapshotCalls::SnapshotCalls(Context& context, Maintenance& maintenance)
+    : context_(context), maintenance_(maintenance), shelf_(context.folders.data + "/snapshots") {}
+
+absl::Status SnapshotCalls::Start(const BackupOptions& options) {
+  options_ = options;
+  if (!options.folder.empty()) shelf_ = SnapshotShelf(options.folder);
+  LC_RETURN_IF_ERROR(Annotate(shelf_.RemoveLeftovers(), "snapshots"));
+  Refresh();
+  if (options_.every <= absl::ZeroDuration()) return absl::OkStatus();
+  schedule_ = std::make_unique<RepeatingThread>(kScheduleNice, absl::ZeroDuration(), [this] { return RunSchedule(); });
+  return absl::OkStatus();
+}
+
+std::string SnapshotCalls::FreeName(std::string_view prefix) const {
+  const std::string now = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone());
+  std::string name = StrCat(prefix, now);
+  for (int i = 2; !shelf_.CheckNew(name).ok(); ++i) name = StrCat(prefix, now, "-", i);
+  return name;
+}
+
+absl::StatusOr<SnapshotStatus> SnapshotCalls::Create(const std::string& name, const std::string& request_id,
+                                                     const CallContext& context) {
+  if (!name.empty()) LC_RETURN_IF_ERROR(CheckSnapshotName(name));
+  SnapshotManifest manifest;
+  manifest.name = name;
+  manifest.request_id = request_id;
+  return Make(std::move(manifest), context);
+}
+
+absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest, const CallContext& context) {
+  absl::MutexLock making(&making_mu_);
+  if (GivenUp(context_, context)()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
+  if (!manifest.request_id.empty()) {
+    LC_ASSIGN_OR_RETURN(const std::vector<ShelvedSnapshot> all, shelf_.List());
+    for (const ShelvedSnapshot& one : all) {
+      if (one.manifest.ok() && one.manifest->request_id == manifest.request_id) return StatusFrom(shelf_, one);
+    }
+  }
+  if (manifest.name.empty()) manifest.name = FreeName(manifest.scheduled ? "auto-" : "snapshot-");
+  const std::string name = manifest.name;
+  LC_ASSIGN_OR_RETURN(const auto hold, NameHold::Take(this, name));
+  LC_RETURN_IF_ERROR(shelf_.CheckNew(name));
+  const absl::Status made = Fill(std::move(manifest), context);
+  if (!made.ok()) {
+    shelf_.Abandon(name);
+    CountFailure(made, StrCat("snapshot '", name, "'"));
+    return Annotate(made, StrCat("snapshot '", name, "'"));
+  }
+  Refresh();
+  return StatusOf(name);
+}
+
+absl::Status SnapshotCalls::Fill(SnapshotManifest manifest, const CallContext& context) {
+  LC_ASSIGN_OR_RETURN(const std::string partial, shelf_.Begin(manifest.name));
+  manifest.version = kVersion;
+  manifest.time_us = absl::ToUnixMicros(absl::Now());
+  SnapshotMaker maker(context_, maintenance_, shelf_);
+  LC_RETURN_IF_ERROR(maker.Fill(StrCat(partial, "/", kSnapshotDataName), &manifest, GivenUp(context_, context)));
+  return shelf_.Commit(manifest.name, EncodeSnapshotManifest(manifest));
+}
+
+absl::StatusOr<SnapshotStatus> SnapshotCalls::StatusOf(const std::string& name) {
+  LC_ASSIGN_OR_RETURN(const std::vector<ShelvedSnapshot> all, shelf_.List());
+  for (const ShelvedSnapshot& one : all) {
+    if (one.name == name) return StatusFrom(shelf_, one);
+  }
+  return NotFound(StrCat("snapshot '", name, "' was deleted meanwhile"));
+}
+
+absl::StatusOr<std::vector<SnapshotStatus>> SnapshotCalls::List() {
+  LC_ASSIGN_OR_RETURN(const std::vector<ShelvedSnapshot> all, shelf_.List());
+  std::vector<SnapshotStatus> out;
+  for (const ShelvedSnapshot& one : all) out.push_back(StatusFrom(shelf_, one));
+  return out;
+}
+
+absl::Status SnapshotCalls::Delete(const std::string& name) {
+  LC_ASSIGN_OR_RETURN(const auto hold, NameHold::Take(this, name));
+  LC_RETURN_IF_ERROR(shelf_.Delete(name));
+  Refresh();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SnapshotStatus> SnapshotCalls::Verify(const std::string& name, const CallContext& context) {
+  LC_RETURN_IF_ERROR(shelf_.CheckExists(name));
+  const absl::Status verified = VerifySnapshot(shelf_.PathOf(name), GivenUp(context_, context)).status();
+  if (!verified.ok()) {
+    if (!absl::IsCancelled(verified)) CountFailure(verified, "verify");
+    return verified;
+  }
+  LC_RETURN_IF_ERROR(shelf_.SetVerified(name, absl::ToUnixMicros(absl::Now())));
+  Refresh();
+  return StatusOf(name);
+}
+
+absl::StatusOr<std::unique_ptr<ArchiveWriter>> SnapshotCalls::Download(const std::string& name) {
+  LC_RETURN_IF_ERROR(shelf_.CheckExists(name));
+  return ArchiveWriter::Open(shelf_.PathOf(name));
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotUpload>> SnapshotCalls::Upload(const std::string& name) {
+  if (!name.empty()) LC_RETURN_IF_ERROR(shelf_.CheckNew(name));
+  return std::unique_ptr<SnapshotUpload>(std::make_unique<UploadedSnapshot>(this, name));
+}
+
+SnapshotFigures SnapshotCalls::Figures() {
+  absl::MutexLock lock(&mu_);
+  return figures_;
+}
+
+absl::Duration SnapshotCalls::RunSchedule() {
+  absl::Time newest = absl::InfinitePast();
+  const absl::StatusOr<std::vector<ShelvedSnapshot>> all = shelf_.List();
+  for (size_t i = 0; all.ok() && i < all->size(); ++i) {
+    const ShelvedSnapshot& one = (*all)[i];
+    if (one.manifest.ok() && one.manifest->scheduled) {
+      newest = std::max(newest, absl::FromUnixMicros(one.manifest->time_us));
+    }
+  }
+  const absl::Duration age = absl::Now() - newest;
+  if (age < options_.every) return options_.every - age;
+  SnapshotManifest manifest;
+  manifest.scheduled = true;
+  const absl::StatusOr<SnapshotStatus> made = Make(std::move(manifest), {});
+  absl::Status status = made.status();
+  if (status.ok()) status = Verify(made->manifest.name, {}).status();
+  if (status.ok()) status = DropOld();
+  if (!status.ok()) spdlog::error("the snapshot of the schedule: {}", MessageOf(status));
+  return made.ok() ? options_.every : std::min(options_.every, kRetryPause);
+}
+
+absl::Status SnapshotCalls::DropOld() {
+  LC_ASSIGN_OR_RETURN(std::vector<ShelvedSnapshot> all, shelf_.List());
+  std::erase_if(all, [](const ShelvedSnapshot& one) { return !one.manifest.ok() || !one.manifest->scheduled; });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.manifest->time_us > b.manifest->time_us; });
+  bool verified = false;  // whether a newer one has been verified
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool newest_verified = !verified && all[i].verified_us.has_value();
+    verified = verified || newest_verified;
+    if (static_cast<int>(i) >= options_.keep && !newest_verified) LC_RETURN_IF_ERROR(Delete(all[i].name));
+  }
+  return absl::OkStatus();
+}
+
+void SnapshotCalls::Refresh() {
+  const absl::StatusOr<std::vector<ShelvedSnapshot>> all = shelf_.List();
+  if (!all.ok()) return;
+  SnapshotFigures figures;
+  for (const ShelvedSnapshot& one : *all) {
+    if (!one.manifest.ok()) continue;
+    ++figures.count;
+    figures.bytes += one.manifest->Bytes();
+    const absl::Time made = absl::FromUnixMicros(one.manifest->time_us);
+    if (one.verified_us) figures.newest_verified = std::max(figures.newest_verified.value_or(made), made);
+  }
+  absl::MutexLock lock(&mu_);
+  figures.failures_total = figures_.failures_total;
+  figures_ = figures;
+}
+
+void SnapshotCalls::CountFailure(const absl::Status& why, std::string_view step) {
+  spdlog::error("{}: {}", step, MessageOf(why));
+  absl::MutexLock lock(&mu_);
+  ++figures_.failures_total;
+}
+
+}  // namespace lightcone::server

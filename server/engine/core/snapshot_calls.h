@@ -1,0 +1,61 @@
+// The calls about snapshots, and the schedule that makes them by itself.
+// Threads: as Snapshots; one thread of its own where there is a schedule.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "server/engine/api/snapshots.h"
+#include "server/engine/core/maintenance.h"
+#include "server/engine/services/context.h"
+#include "server/engine/services/repeating_thread.h"
+#include "snapshot/shelf.h"
+
+namespace lightcone::server {
+
+class SnapshotCalls final : public Snapshots {
+ public:
+  SnapshotCalls(Context& context, Maintenance& maintenance);
+
+  absl::Status Start(const BackupOptions& options) override;
+  absl::StatusOr<SnapshotStatus> Create(const std::string& name, const std::string& request_id,
+                                        const CallContext& context) override;
+  absl::StatusOr<std::vector<SnapshotStatus>> List() override;
+  absl::Status Delete(const std::string& name) override;
+  absl::StatusOr<SnapshotStatus> Verify(const std::string& name, const CallContext& context) override;
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Download(const std::string& name) override;
+  absl::StatusOr<std::unique_ptr<SnapshotUpload>> Upload(const std::string& name) override;
+  SnapshotFigures Figures() override;
+
+ private:
+  friend class UploadedSnapshot;
+  // Reserves a name while it lives, so that two callers do not work on the same one.
+  class NameHold;
+
+  absl::StatusOr<SnapshotStatus> Make(SnapshotManifest manifest, const CallContext& context);
+  absl::Status Fill(SnapshotManifest manifest, const CallContext& context);
+  absl::StatusOr<SnapshotStatus> StatusOf(const std::string& name);
+  // What the schedule does now, and how long it then pauses.
+  absl::Duration RunSchedule();
+  // Deletes the oldest snapshots of the schedule that are too many, but the newest verified one.
+  absl::Status DropOld();
+  void Refresh();
+  void CountFailure(const absl::Status& why, std::string_view step);
+  std::string FreeName(std::string_view prefix) const;
+
+  Context& context_;
+  Maintenance& maintenance_;
+  BackupOptions options_;  // set by Start
+  SnapshotShelf shelf_;    // set by Start
+
+  absl::Mutex making_mu_;  // one snapshot is made at a time
+  absl::Mutex mu_;
+  std::set<std::string> held_ ABSL_GUARDED_BY(mu_);
+  SnapshotFigures figures_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<RepeatingThread> schedule_;  // ends first
+};
+
+}  // namespace lightcone::server
