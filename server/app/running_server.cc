@@ -193,6 +193,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   if (parts->engine == nullptr) {
     LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(EngineOptionsOf(config)));
   }
+  LC_RETURN_IF_ERROR(parts->engine->snapshots().Start(config.backup));
   if (before_calls) before_calls();
   LC_ASSIGN_OR_RETURN(parts->rpc,
                       RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, &parts->metrics)));

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/time/clock.h"
 #include "base/strings.h"
 
 namespace lightcone::server {
@@ -160,6 +161,18 @@ void AddDevice(const gpu::ServingStatus& device, FamilyList* out) {
                device.stats.lost ? 1 : 0);
 }
 
+void AddSnapshots(const SnapshotFigures& figures, FamilyList* out) {
+  out->Gauge("lightcone_snapshots", "Whole snapshots in the folder of the server.", figures.count);
+  out->Gauge("lightcone_snapshot_size_bytes",
+             "Sizes of all snapshots together; files that they share count once in each of them.", figures.bytes);
+  out->Counter("lightcone_snapshot_failures_total", "Snapshots that could not be made, or were found to be damaged.",
+               figures.failures_total);
+  if (!figures.newest_verified) return;
+  out->Gauge("lightcone_snapshot_verified_age_seconds",
+             "Age of the newest snapshot whose bytes were all found to be good; absent: there is none.",
+             absl::ToDoubleSeconds(absl::Now() - *figures.newest_verified));
+}
+
 void AddEngineFamilies(Engine& engine, FamilyList* out) {
   const absl::StatusOr<std::vector<CollectionStatus>> collections = engine.ListCollections();
   out->Gauge("lightcone_collections", "Collections that are served.", collections.ok() ? collections->size() : 0);
@@ -185,6 +198,7 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
   AddLiveSampling(engine.LiveSampling(), out);
   AddDevice(gpu::ServingDeviceStatus(), out);
   AddDisk(engine.options().data_folder, out);
+  AddSnapshots(engine.snapshots().Figures(), out);
   const StoreStats store = engine.StoreStatistics();
   out->Gauge("lightcone_store_size_bytes", "Bytes of the store on disk.", store.disk_bytes);
   out->Gauge("lightcone_store_memtable_bytes", "Bytes written and not yet flushed to tables.", store.memtable_bytes);

@@ -54,6 +54,8 @@ void AddTraining(const JobStatus& job, FamilyList* out);
 void AddCanary(const std::string& collection, const CanaryStatus& status, FamilyList* out);
 // Adds the size and free space of the file system that holds the data folder.
 void AddDisk(const std::string& data_folder, FamilyList* out);
+// Adds what is known of the folder of snapshots.
+void AddSnapshots(const SnapshotFigures& figures, FamilyList* out);
 void AddLiveSampling(const LiveSamplerStatus& status, FamilyList* out);
 
 }  // namespace lightcone::server

@@ -7,6 +7,7 @@
 
 #include "index/api/collection_index.h"
 #include "index/gpu/device_options.h"
+#include "server/engine/api/snapshots.h"
 #include "server/engine/api/types.h"
 
 namespace lightcone::server {
@@ -49,6 +50,7 @@ struct ServerConfig {
   int watch_threads = 1;
   int64_t watches_max = 4'096;
   EngineOptions engine;
+  BackupOptions backup;
   DeviceOptions device;  // device of the process, for all collections
   IndexSettings index;   // settings of new collections
 

@@ -437,6 +437,23 @@ void AddHelper(std::vector<Option>* out) {
        "Raise it for slower encoders."}));
 }
 
+void AddBackup(std::vector<Option>* out) {
+  out->push_back(Text("backup.folder", FIELD(backup.folder), "a folder, or empty for snapshots below the data folder",
+                      {"", "Folder of the snapshots; empty: DATA/snapshots.",
+                       "A folder on the data's file system makes snapshots by hard links; on another one every file is "
+                       "copied."}));
+  out->push_back(Number(
+      "backup.every", [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.backup.every); },
+      [](ServerConfig& c, double v) { c.backup.every = absl::Seconds(v); }, 0, 31'622'400,
+      {"seconds", "Time between two snapshots of the schedule, each of which is verified; 0: no schedule.",
+       "3600 makes one an hour. A verification reads every byte of the data."}));
+  out->push_back(Whole("backup.keep", FIELD(backup.keep), 1, 10'000,
+                       {"snapshots",
+                        "Snapshots of the schedule that are kept; the newest verified one always is. Others are never "
+                        "deleted.",
+                        "Raise it to go back further; old snapshots keep files that the server has replaced."}));
+}
+
 void AddIndex(std::vector<Option>* out) {
   ForEachIndexSetting([out]<typename T>(const IndexSetting<T>& one) {
     const std::string key = StrCat("index.", one.name);
@@ -517,6 +534,7 @@ const std::vector<Option>& OptionTable() {
     AddLiveRecall(out);
     AddEncoder(out);
     AddHelper(out);
+    AddBackup(out);
     AddDevice(out);
     AddIndex(out);
     return out;

@@ -97,7 +97,7 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
   Unary* Refuse(Context* context, std::string_view method, const google::protobuf::Message* request) {
     return Operate(context, method, request, [method](const CallContext&) {
       return Unimplemented(StrCat(method, " is not implemented in this version of Lightcone; ",
-                                  "stop the server and copy its data folder instead"));
+                                  "the service Snapshots makes snapshots of the whole server"));
     });
   }
 };

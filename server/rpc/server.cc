@@ -56,9 +56,9 @@ void InitPluginsOnce() {
 }  // namespace
 
 const std::vector<const char*>& ServiceNames() {
-  static const auto* const names =
-      new std::vector<const char*>{"lightcone.v1.Backfill",    "lightcone.v1.Training",    "lightcone.v1.Retrieval",
-                                   "lightcone.v1.Collections", "lightcone.v1.Generations", "lightcone.v1.Jobs"};
+  static const auto* const names = new std::vector<const char*>{
+      "lightcone.v1.Backfill",    "lightcone.v1.Training", "lightcone.v1.Retrieval", "lightcone.v1.Collections",
+      "lightcone.v1.Generations", "lightcone.v1.Jobs",     "lightcone.v1.Snapshots"};
   return *names;
 }
 
@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   quota.Resize(TransportBytes(options));
   builder.SetResourceQuota(quota);
   for (auto* make : {&MakeRetrievalService, &MakeCollectionsService, &MakeGenerationsService, &MakeBackfillService,
-                     &MakeJobsService, &MakeTrainingService}) {
+                     &MakeJobsService, &MakeTrainingService, &MakeSnapshotsService}) {
     parts->services.push_back((*make)(&parts->core));
     builder.RegisterService(parts->services.back().get());
   }

@@ -16,6 +16,7 @@ std::unique_ptr<grpc::Service> MakeGenerationsService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeBackfillService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeJobsService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeTrainingService(RpcCore* core);
+std::unique_ptr<grpc::Service> MakeSnapshotsService(RpcCore* core);
 
 // Full names of the services, as health checks and reflection know them.
 const std::vector<const char*>& ServiceNames();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,20 @@
 #include "server/engine/api/engine.h"
 
 namespace lightcone::server {
+
+class FakeSnapshots : public Snapshots {
+ public:
+  absl::Status Start(const BackupOptions&) override { return absl::OkStatus(); }
+  absl::StatusOr<SnapshotStatus> Create(const std::string&, const std::string&, const CallContext&) override {
+    return SnapshotStatus{};
+  }
+  absl::StatusOr<std::vector<SnapshotStatus>> List() override { return std::vector<SnapshotStatus>(); }
+  absl::Status Delete(const std::string&) override { return absl::OkStatus(); }
+  absl::StatusOr<SnapshotStatus> Verify(const std::string&, const CallContext&) override { return SnapshotStatus{}; }
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Download(const std::string&) override { return NotFound("none"); }
+  absl::StatusOr<std::unique_ptr<SnapshotUpload>> Upload(const std::string&) override { return NotFound("none"); }
+  SnapshotFigures Figures() override { return {}; }
+};
 
 class FakeRollout : public Engine {
  public:
@@ -145,10 +160,12 @@ class FakeEngine : public FakeRollout {
   }
   absl::StatusOr<LiveRecallStatus> GetLiveRecall(const std::string&) override { return LiveRecallStatus{}; }
   LiveSamplerStatus LiveSampling() override { return {}; }
+  Snapshots& snapshots() override { return snapshots_; }
   StoreStats StoreStatistics() override { return {}; }
   const EngineOptions& options() const override { return options_; }
 
  private:
+  FakeSnapshots snapshots_;
   EngineOptions options_;
   std::atomic<uint64_t> sequence_{0};
 };

@@ -16,6 +16,7 @@
 #include "lightcone/v1/jobs.pb.h"
 #include "lightcone/v1/probes.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
+#include "lightcone/v1/snapshots.pb.h"
 #include "lightcone/v1/training.pb.h"
 #include "lightcone/v1/types.pb.h"
 #include "lightcone/v1/validation.pb.h"
@@ -54,11 +55,11 @@ void ListMessage(const Descriptor& type, std::vector<std::string>* out) {
 
 std::vector<std::string> WireNow() {
   std::vector<std::string> out;
-  for (const FileDescriptor* file :
-       {v1::ItemId::descriptor()->file(), v1::UpsertRequest::descriptor()->file(),
-        v1::CollectionInfo::descriptor()->file(), v1::GenerationInfo::descriptor()->file(),
-        v1::LeaseRequest::descriptor()->file(), v1::TrainingJob::descriptor()->file(), v1::Probe::descriptor()->file(),
-        v1::JobInfo::descriptor()->file(), v1::Validation::descriptor()->file()}) {
+  for (const FileDescriptor* file : {v1::ItemId::descriptor()->file(), v1::UpsertRequest::descriptor()->file(),
+                                     v1::CollectionInfo::descriptor()->file(), v1::GenerationInfo::descriptor()->file(),
+                                     v1::LeaseRequest::descriptor()->file(), v1::TrainingJob::descriptor()->file(),
+                                     v1::Probe::descriptor()->file(), v1::JobInfo::descriptor()->file(),
+                                     v1::Validation::descriptor()->file(), v1::SnapshotInfo::descriptor()->file()}) {
     for (int i = 0; i < file->message_type_count(); ++i) ListMessage(*file->message_type(i), &out);
     for (int i = 0; i < file->enum_type_count(); ++i) ListEnum(*file->enum_type(i), &out);
     for (int i = 0; i < file->service_count(); ++i) {

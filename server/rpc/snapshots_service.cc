@@ -1,0 +1,215 @@
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "lightcone/v1/snapshots.grpc.pb.h"
+#include "server/rpc/error.h"
+#include "server/rpc/operator_service.h"
+#include "server/rpc/services.h"
+
+namespace lightcone::server {
+namespace {
+
+void SnapshotToWire(const SnapshotStatus& status, v1::SnapshotInfo* out) {
+  const SnapshotManifest& manifest = status.manifest;
+  out->set_name(manifest.name);
+  out->set_folder(status.folder);
+  if (!status.damage.ok()) {
+    out->set_damage(MessageOf(status.damage));
+    return;
+  }
+  out->set_version(manifest.version);
+  *out->mutable_created() = TimestampOf(absl::FromUnixMicros(manifest.time_us));
+  out->set_sequence(manifest.sequence);
+  out->set_files(manifest.files.size());
+  out->set_bytes(manifest.Bytes());
+  out->set_scheduled(manifest.scheduled);
+  if (status.verified) *out->mutable_verified() = TimestampOf(*status.verified);
+  for (const SnapshotCollection& one : manifest.collections) {
+    v1::SnapshotContent* content = out->add_collections();
+    content->set_collection(one.name);
+    content->set_items(one.items);
+    content->set_sequence(one.sequence);
+    content->set_active_generation(one.active_generation);
+  }
+}
+
+absl::Status ConvertSnapshot(absl::StatusOr<SnapshotStatus> status, v1::SnapshotInfo* out) {
+  LC_RETURN_IF_ERROR(status.status());
+  SnapshotToWire(*status, out);
+  return absl::OkStatus();
+}
+
+// What downloads and uploads share: each step runs on the wait lane, and exactly one step or transfer is under way at a
+// time, so that the stream needs no lock. The stream is busy while a step runs.
+template <typename Reactor>
+class SteppedStream : public Reactor {
+ protected:
+  SteppedStream(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method)
+      : core_(core), method_(method), started_(absl::Now()) {
+    context_.deadline = DeadlineOf(*context);
+    context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
+  }
+
+  // Runs `work`, then `next` with its status, on the lane.
+  void Step(std::function<absl::Status()> work, std::function<void(const absl::Status&)> next) {
+    absl::Status queued = core_->Enter();
+    if (!queued.ok()) return End(queued);
+    RpcCore* const core = core_;  // the object may be gone once the transport has the answer or the status
+    queued = core->wait_lane().Submit([this, core, work = std::move(work), next = std::move(next)] {
+      absl::Status status = StillWanted(context_, core->Now());
+      if (status.ok()) status = Guarded(work);
+      next(status);
+      core->Leave();
+    });
+    if (queued.ok()) return;
+    core->Leave();
+    End(queued);
+  }
+
+  void End(const absl::Status& status) {
+    core_->Observe(method_, status, started_);
+    this->Finish(ToGrpc(status));
+  }
+
+  RpcCore* const core_;
+
+ private:
+  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void OnDone() override { delete this; }
+
+  const std::string_view method_;
+  const absl::Time started_;
+  CallContext context_;
+  std::atomic<bool> cancelled_{false};
+};
+
+class DownloadStream final : public SteppedStream<grpc::ServerWriteReactor<v1::DownloadSnapshotResponse>> {
+ public:
+  DownloadStream(RpcCore* core, grpc::CallbackServerContext* context, std::string name)
+      : SteppedStream(core, context, "Snapshots/DownloadSnapshot"), name_(std::move(name)) {}
+
+  void Next() {
+    Step([this] { return ReadPiece(); },
+         [this](const absl::Status& status) {
+           if (!status.ok() || response_.data().empty()) return End(status);
+           StartWrite(&response_);
+         });
+  }
+
+ private:
+  void OnWriteDone(bool ok) override {
+    if (!ok) return End(MakeStatus(absl::StatusCode::kCancelled, "the client went away"));
+    Next();
+  }
+
+  absl::Status ReadPiece() {
+    if (archive_ == nullptr) {
+      LC_ASSIGN_OR_RETURN(archive_, core_->engine().snapshots().Download(name_));
+    }
+    LC_ASSIGN_OR_RETURN(*response_.mutable_data(), archive_->Next());
+    return absl::OkStatus();
+  }
+
+  const std::string name_;
+  std::unique_ptr<ArchiveWriter> archive_;
+  v1::DownloadSnapshotResponse response_;
+};
+
+class UploadStream final : public SteppedStream<grpc::ServerReadReactor<v1::UploadSnapshotRequest>> {
+ public:
+  UploadStream(RpcCore* core, grpc::CallbackServerContext* context, v1::UploadSnapshotResponse* response)
+      : SteppedStream(core, context, "Snapshots/UploadSnapshot"), response_(response) {
+    StartRead(&request_);
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return Step([this] { return TakeEnd(); }, [this](const absl::Status& status) { End(status); });
+    Step([this] { return TakePiece(); },
+         [this](const absl::Status& status) { status.ok() ? StartRead(&request_) : End(status); });
+  }
+
+  absl::Status Open() {
+    if (upload_ != nullptr) return absl::OkStatus();
+    LC_ASSIGN_OR_RETURN(upload_, core_->engine().snapshots().Upload(request_.name()));
+    return absl::OkStatus();
+  }
+
+  absl::Status TakePiece() {
+    LC_RETURN_IF_ERROR(Open());
+    return upload_->Append(request_.data());
+  }
+
+  absl::Status TakeEnd() {
+    LC_RETURN_IF_ERROR(Open());
+    const absl::Status taken = ConvertSnapshot(upload_->Finish(), response_->mutable_snapshot());
+    upload_.reset();
+    return taken;
+  }
+
+  v1::UploadSnapshotResponse* const response_;
+  std::unique_ptr<SnapshotUpload> upload_;
+  v1::UploadSnapshotRequest request_;
+};
+
+class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackService> {
+ public:
+  using OperatorService::OperatorService;
+
+  Unary* CreateSnapshot(Context* context, const v1::CreateSnapshotRequest* request,
+                        v1::CreateSnapshotResponse* response) override {
+    return OperateOrWait(true, context, "Snapshots/CreateSnapshot", [=, this](const CallContext& call) {
+      return ConvertSnapshot(snapshots().Create(request->name(), request->request_id(), call),
+                             response->mutable_snapshot());
+    });
+  }
+
+  Unary* ListSnapshots(Context* context, const v1::ListSnapshotsRequest*,
+                       v1::ListSnapshotsResponse* response) override {
+    return Operate(context, "Snapshots/ListSnapshots", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const std::vector<SnapshotStatus> all, snapshots().List());
+      for (const SnapshotStatus& one : all) SnapshotToWire(one, response->add_snapshots());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* DeleteSnapshot(Context* context, const v1::DeleteSnapshotRequest* request,
+                        v1::DeleteSnapshotResponse*) override {
+    return Operate(context, "Snapshots/DeleteSnapshot",
+                   [=, this](const CallContext&) { return snapshots().Delete(request->name()); });
+  }
+
+  Unary* VerifySnapshot(Context* context, const v1::VerifySnapshotRequest* request,
+                        v1::VerifySnapshotResponse* response) override {
+    return OperateOrWait(true, context, "Snapshots/VerifySnapshot", [=, this](const CallContext& call) {
+      return ConvertSnapshot(snapshots().Verify(request->name(), call), response->mutable_snapshot());
+    });
+  }
+
+  grpc::ServerWriteReactor<v1::DownloadSnapshotResponse>* DownloadSnapshot(
+      Context* context, const v1::DownloadSnapshotRequest* request) override {
+    auto* stream = new DownloadStream(core_, context, request->name());
+    stream->Next();
+    return stream;
+  }
+
+  grpc::ServerReadReactor<v1::UploadSnapshotRequest>* UploadSnapshot(Context* context,
+                                                                     v1::UploadSnapshotResponse* response) override {
+    return new UploadStream(core_, context, response);
+  }
+
+ private:
+  Snapshots& snapshots() const { return core_->engine().snapshots(); }
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeSnapshotsService(RpcCore* core) { return std::make_unique<SnapshotsService>(core); }
+
+}  // namespace lightcone::server
