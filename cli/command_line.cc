@@ -11,6 +11,7 @@
 #include "base/dcheck.h"
 #include "base/programs.h"
 #include "cli/commands.h"
+#include "cli/commands/snapshot.h"
 #include "cli/exit_codes.h"
 
 namespace lightcone::cli {
@@ -89,6 +90,8 @@ void AddAll(CLI::App& root, Context& context) {
   AddImport(root, context);
   AddExport(root, context);
   AddRepair(root, context);
+  AddSnapshot(root, context);
+  AddRestore(root, context);
   AddStatus(root, context);
   AddBench(root, context);
   AddKey(root, context);

@@ -101,7 +101,9 @@ std::string PageOf(const std::vector<std::string>& words) {
                                                            {"import", "items"},
                                                            {"export", "items"},
                                                            {"backfill", "backfill"},
-                                                           {"job", "backfill"}};
+                                                           {"job", "backfill"},
+                                                           {"snapshot", "snapshots"},
+                                                           {"restore", "snapshots"}};
   if (words.empty()) return "program";
   const auto two = words.size() > 1 ? pages.find(StrCat(words[0], " ", words[1])) : pages.end();
   if (two != pages.end()) return two->second;
@@ -240,7 +242,18 @@ class FullEngine final : public server::FakeEngine {
     return page;
   }
 
+  server::Snapshots& snapshots() override { return with_verified_; }
+
  private:
+  class Verified final : public server::FakeSnapshots {
+    server::SnapshotFigures Figures() override {
+      server::SnapshotFigures figures;
+      figures.newest_verified = absl::Now();
+      return figures;
+    }
+  };
+
+  Verified with_verified_;
   server::EngineOptions with_folder_;
 };
 

@@ -1,0 +1,210 @@
+// lightcone snapshot create | list | delete | verify | download | upload | copy, lightcone restore
+#include "cli/commands/snapshot.h"
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "cli/command_table.h"
+#include "cli/interrupt.h"
+#include "cli/table.h"
+#include "client/snapshots.h"
+#include "google/protobuf/util/time_util.h"
+#include "snapshot/copy.h"
+#include "snapshot/restore.h"
+
+namespace lightcone::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct SnapshotFlags {
+  std::string name, file, folder, request_id;
+};
+
+absl::StatusOr<std::unique_ptr<client::SnapshotClient>> ConnectForSnapshots(Context& context) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  return client::SnapshotClient::Connect(client->options());
+}
+
+std::string TimeText(const google::protobuf::Timestamp& time) {
+  return google::protobuf::util::TimeUtil::ToString(time);
+}
+
+Json SnapshotJson(const v1::SnapshotInfo& one) {
+  Json json = {{"name", one.name()}, {"folder", one.folder()}};
+  if (!one.damage().empty()) {
+    json["damage"] = one.damage();
+    return json;
+  }
+  json["version"] = one.version();
+  json["created"] = TimeText(one.created());
+  json["sequence"] = one.sequence();
+  json["files"] = one.files();
+  json["bytes"] = one.bytes();
+  json["scheduled"] = one.scheduled();
+  if (one.has_verified()) json["verified"] = TimeText(one.verified());
+  json["collections"] = Json::array();
+  for (const v1::SnapshotContent& content : one.collections()) {
+    json["collections"].push_back({{"collection", content.collection()},
+                                   {"items", content.items()},
+                                   {"sequence", content.sequence()},
+                                   {"active_generation", content.active_generation()}});
+  }
+  return json;
+}
+
+void AddSnapshotRow(const v1::SnapshotInfo& one, Table* table) {
+  if (!one.damage().empty()) return table->Add({one.name(), "", "", "", "", one.damage()});
+  uint64_t items = 0;
+  for (const v1::SnapshotContent& content : one.collections()) items += content.items();
+  table->Add({one.name(), TimeText(one.created()), Grouped(items), Grouped(one.files()), Bytes(one.bytes()),
+              one.has_verified() ? TimeText(one.verified()) : "never"});
+}
+
+Table SnapshotsTable() { return Table({"snapshot", "created", "items", "files", "size", "verified"}); }
+
+void ShowSnapshot(const Context& context, const v1::SnapshotInfo& one) {
+  Table table = SnapshotsTable();
+  AddSnapshotRow(one, &table);
+  context.Show(SnapshotJson(one), table.Text());
+}
+
+absl::Status RunCreateSnapshot(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
+  const auto request = RequestOf<v1::CreateSnapshotRequest>(flags);
+  LC_ASSIGN_OR_RETURN(const v1::CreateSnapshotResponse made, client->Create(request, context.Waiting()));
+  ShowSnapshot(context, made.snapshot());
+  return absl::OkStatus();
+}
+
+absl::Status RunListSnapshots(Context& context, const SnapshotFlags&) {
+  LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
+  LC_ASSIGN_OR_RETURN(const v1::ListSnapshotsResponse all, client->List());
+  Json json = Json::array();
+  Table table = SnapshotsTable();
+  for (const v1::SnapshotInfo& one : all.snapshots()) {
+    json.push_back(SnapshotJson(one));
+    AddSnapshotRow(one, &table);
+  }
+  context.Show(json, table.Text());
+  return absl::OkStatus();
+}
+
+absl::Status RunDeleteSnapshot(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
+  LC_RETURN_IF_ERROR(client->Delete(flags.name, context.Waiting()));
+  context.Show({{"deleted", flags.name}}, StrCat("deleted snapshot ", flags.name, "\n"));
+  return absl::OkStatus();
+}
+
+absl::Status RunVerifySnapshot(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
+  LC_ASSIGN_OR_RETURN(const v1::VerifySnapshotResponse verified, client->Verify(flags.name, context.Waiting()));
+  ShowSnapshot(context, verified.snapshot());
+  return absl::OkStatus();
+}
+
+absl::Status RunDownloadSnapshot(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
+  uint64_t bytes = 0;
+  {
+    ProgressBar bar("download", 0, "bytes");
+    const auto seen = [&](uint64_t now) { bar.Show(0, static_cast<int64_t>(bytes = now)); };
+    LC_RETURN_IF_ERROR(client->Download(flags.name, flags.file, seen, context.Waiting()));
+  }
+  context.Show({{"file", flags.file}, {"bytes", bytes}}, StrCat("wrote ", Bytes(bytes), " to ", flags.file, "\n"));
+  return absl::OkStatus();
+}
+
+absl::Status RunUploadSnapshot(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
+  ProgressBar bar("upload", 0, "bytes");
+  const auto seen = [&](uint64_t now) { bar.Show(0, static_cast<int64_t>(now)); };
+  LC_ASSIGN_OR_RETURN(const v1::UploadSnapshotResponse taken,
+                      client->Upload(flags.file, flags.name, seen, context.Waiting()));
+  bar.Clear();
+  ShowSnapshot(context, taken.snapshot());
+  return absl::OkStatus();
+}
+
+absl::Status RunCopySnapshot(Context& context, const SnapshotFlags& flags) {
+  const StopOnInterrupt interrupt;
+  LC_ASSIGN_OR_RETURN(const SnapshotCopy copy,
+                      CopySnapshot(flags.name, flags.folder, [&interrupt] { return interrupt.flag()->load(); }));
+  context.Show(
+      {{"snapshot", copy.manifest.name},
+       {"copied_files", copy.copied_files},
+       {"copied_bytes", copy.copied_bytes},
+       {"shared_files", copy.shared_files},
+       {"shared_bytes", copy.shared_bytes}},
+      StrCat("copied ", copy.copied_files, " files of ", Bytes(copy.copied_bytes), " to ", flags.folder, "/",
+             copy.manifest.name, "; ", copy.shared_files, " of ", Bytes(copy.shared_bytes), " were there already\n"));
+  return absl::OkStatus();
+}
+
+absl::Status RunRestoreSnapshot(Context& context, const SnapshotFlags& flags) {
+  const StopOnInterrupt interrupt;
+  LC_ASSIGN_OR_RETURN(const SnapshotManifest manifest,
+                      RestoreSnapshot(flags.name, flags.folder, [&interrupt] { return interrupt.flag()->load(); }));
+  uint64_t items = 0;
+  for (const SnapshotCollection& one : manifest.collections) items += one.items;
+  context.Show({{"snapshot", manifest.name},
+                {"data", flags.folder},
+                {"collections", manifest.collections.size()},
+                {"items", items},
+                {"bytes", manifest.Bytes()}},
+               StrCat("restored snapshot ", manifest.name, " into ", flags.folder, ": ", manifest.collections.size(),
+                      " collections, ", Grouped(items), " items, ", Bytes(manifest.Bytes()), "\n"));
+  return absl::OkStatus();
+}
+
+void AddSnapshotName(CLI::App* app, SnapshotFlags* flags) {
+  app->add_option("name", flags->name, "Name of the snapshot")->required();
+}
+
+}  // namespace
+
+void AddSnapshot(CLI::App& root, Context& context) {
+  CLI::App* app = AddCommand(root, "snapshot", "Make, list, verify, delete and carry snapshots of a running server");
+  app->require_subcommand(1);
+  AddCommands<SnapshotFlags>(
+      *app, context,
+      {{"create", "Make a snapshot while searches and writes go on", &RunCreateSnapshot,
+        [](CLI::App* create, SnapshotFlags* flags) {
+          create->add_option("name", flags->name, "Name of the snapshot; default: a name of the present time");
+          AddRequestId(create, &flags->request_id);
+        }},
+       {"list", "List the snapshots of the server, damaged ones too", &RunListSnapshots,
+        [](CLI::App*, SnapshotFlags*) {}},
+       {"delete", "Delete a snapshot", &RunDeleteSnapshot, &AddSnapshotName},
+       {"verify", "Read every byte of a snapshot, and name what is damaged", &RunVerifySnapshot, &AddSnapshotName},
+       {"download", "Write a snapshot to a file, as one tar archive", &RunDownloadSnapshot,
+        [](CLI::App* download, SnapshotFlags* flags) {
+          AddSnapshotName(download, flags);
+          download->add_option("file", flags->file, "File to write; it must not exist")->required();
+        }},
+       {"upload", "Give the archive of a snapshot to the server", &RunUploadSnapshot,
+        [](CLI::App* upload, SnapshotFlags* flags) {
+          upload->add_option("file", flags->file, "File that `snapshot download` wrote")->required();
+          upload->add_option("--name", flags->name, "Name of the snapshot on the server; default: the archive's");
+        }},
+       {"copy", "Copy a snapshot's folder to another folder, without the files that are there already",
+        &RunCopySnapshot, [](CLI::App* copy, SnapshotFlags* flags) {
+          copy->add_option("snapshot", flags->name, "Folder of the snapshot on this machine")->required();
+          copy->add_option("to", flags->folder, "Folder that holds the copies")->required();
+        }}});
+}
+
+void AddRestore(CLI::App& root, Context& context) {
+  AddCommands<SnapshotFlags>(
+      root, context,
+      {{"restore", "Make a data folder of a snapshot, without a server", &RunRestoreSnapshot,
+        [](CLI::App* restore, SnapshotFlags* flags) {
+          restore->add_option("snapshot", flags->name, "Folder of a snapshot, or a file that `snapshot download` wrote")
+              ->required();
+          restore->add_option("--data", flags->folder, "Data folder to make; it must be missing or empty")->required();
+        }}});
+}
+
+}  // namespace lightcone::cli
