@@ -30,6 +30,7 @@ constexpr Access kTable[] = {
     {.method = "Collections/Snapshot", .needed = kAdmin, .collection_field = "collection"},
     {.method = "Collections/Restore", .needed = kAdmin, .name_field = "collection"},
     {.method = "Collections/Rebuild", .needed = kOperate, .collection_field = "collection"},
+    {.method = "Collections/Update", .needed = kOperate, .collection_field = "collection"},
     {.method = "Collections/IndexPayload", .needed = kOperate, .collection_field = "collection"},
 
     {.method = "Generations/List", .needed = kRead, .collection_field = "collection"},

@@ -69,7 +69,7 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
   }
 
   Unary* Update(Context* context, const v1::UpdateRequest* request, v1::UpdateResponse* response) override {
-    return Operate(context, "Collections/Update", [=, this](const CallContext&) {
+    return Operate(context, "Collections/Update", request, [=, this](const CallContext&) {
       return Convert(core_->engine().UpdateCollection(FromWire(*request)), response->mutable_collection());
     });
   }
