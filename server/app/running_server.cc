@@ -91,6 +91,7 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Metrics*
   RpcOptions out;
   out.listen = config.listen;
   out.message_bytes_max = config.message_bytes_max;
+  out.parsed_bytes_max = config.parsed_bytes_max;
   out.answer_bytes_max = config.engine.limits.answer_bytes_max;
   out.stream_batches_max = config.stream_batches_max;
   set(out.read_lane, config.read_lane);

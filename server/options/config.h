@@ -42,6 +42,7 @@ struct ServerConfig {
   std::string log_level = "info";
   std::string log_format = "text";
   int64_t message_bytes_max = 256 << 20;
+  int64_t parsed_bytes_max = int64_t{1} << 30;
   int64_t stream_batches_max = 8;
   LaneConfig read_lane = {8, 1'024, 0.5, 0.01};
   LaneConfig write_lane = {32, 1'024, 5, 0.5};

@@ -280,6 +280,10 @@ void AddRpc(std::vector<Option>* out) {
   out->push_back(Whole("rpc.message_bytes_max", FIELD(message_bytes_max), 64 * kKiB, std::numeric_limits<int>::max(),
                        {"bytes", "Largest request; an encoder travels in one.",
                         "Raise it for larger encoders; each call in flight may hold as much memory."}));
+  out->push_back(Whole("rpc.parsed_bytes_max", FIELD(parsed_bytes_max), 1 * kMiB, 1'024 * kGiB,
+                       {"bytes", "Memory of the requests of all calls, once parsed; further ones are answered "
+                                 "RESOURCE_EXHAUSTED.",
+                        "Raise it with rpc.message_bytes_max; lower it on a machine with little memory."}));
   out->push_back(Whole("rpc.stream_batches_max", FIELD(stream_batches_max), 1, 1'024,
                        {"batches", "Batches of one UpsertStream that are read ahead.",
                         "Raise it when the network between client and server is slow; costs memory."}));

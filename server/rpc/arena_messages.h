@@ -8,18 +8,20 @@
 
 #include <cstddef>
 
+#include "server/rpc/incoming.h"
+
 namespace lightcone::server {
 
 template <typename Request, typename Response>
-class ArenaMessages final : public grpc::MessageAllocator<Request, Response> {
+class ArenaMessages final : public grpc::MessageAllocator<Incoming<Request>, Response> {
  public:
-  grpc::MessageHolder<Request, Response>* AllocateMessages() override { return new Holder; }
+  grpc::MessageHolder<Incoming<Request>, Response>* AllocateMessages() override { return new Holder; }
 
  private:
-  class Holder final : public grpc::MessageHolder<Request, Response> {
+  class Holder final : public grpc::MessageHolder<Incoming<Request>, Response> {
    public:
-    Holder() : arena_(Options()) {
-      this->set_request(google::protobuf::Arena::CreateMessage<Request>(&arena_));
+    Holder() : arena_(Options()), incoming_(&arena_) {
+      this->set_request(&incoming_);
       this->set_response(google::protobuf::Arena::CreateMessage<Response>(&arena_));
     }
     void Release() override { delete this; }
@@ -31,6 +33,7 @@ class ArenaMessages final : public grpc::MessageAllocator<Request, Response> {
       return options;
     }
     google::protobuf::Arena arena_;
+    Incoming<Request> incoming_;
   };
 };
 

@@ -19,7 +19,13 @@ bool Ended(BackfillState state) {
 
 class BackfillService final : public OperatorService<v1::Backfill::CallbackService> {
  public:
-  using OperatorService::OperatorService;
+  explicit BackfillService(RpcCore* core) : OperatorService(core) {
+    Check(&BackfillService::Lease);
+    Check(&BackfillService::Start);
+    Check(&BackfillService::Pause);
+    Check(&BackfillService::Status);
+    Check(&BackfillService::Watch);
+  }
 
   Unary* Lease(Context* context, const v1::LeaseRequest* request, v1::LeaseResponse* response) override {
     // Workers lease without end: they belong to those that write, and take no operator's place.

@@ -13,7 +13,18 @@ constexpr size_t kPageDefault = 1'000;
 
 class CollectionsService final : public OperatorService<v1::Collections::CallbackService> {
  public:
-  using OperatorService::OperatorService;
+  explicit CollectionsService(RpcCore* core) : OperatorService(core) {
+    Check(&CollectionsService::Create);
+    Check(&CollectionsService::List);
+    Check(&CollectionsService::Get);
+    Check(&CollectionsService::Drop);
+    Check(&CollectionsService::SetAlias);
+    Check(&CollectionsService::Snapshot);
+    Check(&CollectionsService::Restore);
+    Check(&CollectionsService::Rebuild);
+    Check(&CollectionsService::Update);
+    Check(&CollectionsService::IndexPayload);
+  }
 
   Unary* Create(Context* context, const v1::CreateRequest* request, v1::CreateResponse* response) override {
     return Operate(context, "Collections/Create", request, [=, this](const CallContext&) -> absl::Status {

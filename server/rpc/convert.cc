@@ -100,7 +100,26 @@ absl::StatusOr<FilterNode> GroupOf(FilterNode::Kind kind, const google::protobuf
   return node;
 }
 
+// Number of conditions; counting ends beyond kFilterNodesMax.
+int CountNodes(const v1::Filter& filter, int before) {
+  int nodes = before + 1;
+  if (filter.has_not_()) return CountNodes(filter.not_(), nodes);
+  const bool either = filter.has_or_();
+  if (!either && !filter.has_and_()) return nodes;
+  for (const v1::Filter& child : either ? filter.or_().of() : filter.and_().of()) {
+    if (nodes > kFilterNodesMax) break;
+    nodes = CountNodes(child, nodes);
+  }
+  return nodes;
+}
+
 }  // namespace
+
+absl::Status CheckNodes(const v1::Filter& filter) {
+  if (CountNodes(filter, 0) <= kFilterNodesMax) return absl::OkStatus();
+  return InvalidField("filter", StrCat("of more than ", kFilterNodesMax, " nodes"),
+                      StrCat("at most ", kFilterNodesMax));
+}
 
 absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, FieldPath field) {
   switch (id.kind_case()) {

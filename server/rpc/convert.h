@@ -41,10 +41,15 @@ absl::StatusOr<Metric> FromWire(v1::Geometry geometry);
 // Fields that are 0 stay unset.
 absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings);
 
+// INVALID_ARGUMENT for more than kFilterNodesMax conditions, whose conversion would cost many times their bytes.
+absl::Status CheckNodes(const v1::Filter& filter);
+
 // nullopt when the message has no filter. An empty filter is refused.
 template <typename Message>
 absl::StatusOr<std::optional<FilterNode>> FilterOf(const Message& message) {
   if (!message.has_filter()) return std::optional<FilterNode>();
+  const absl::Status few = CheckNodes(message.filter());
+  if (!few.ok()) return few;
   absl::StatusOr<FilterNode> node = FromWire(message.filter(), "filter");
   if (!node.ok()) return node.status();
   return std::optional<FilterNode>(*std::move(node));

@@ -9,6 +9,8 @@ RpcCore::RpcCore(Engine* engine, const RpcOptions& options)
     : engine_(engine),
       options_(options),
       gate_(engine, options.keys),
+      rules_(MakeMessageRules(options.message_bytes_max, engine->options().limits)),
+      parse_budget_(options.parsed_bytes_max),
       read_lane_("read", options.read_lane, options.clock),
       write_lane_("write", options.write_lane, options.clock),
       operate_lane_("operate", options.operate_lane, options.clock),

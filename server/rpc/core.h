@@ -18,6 +18,7 @@
 #include "server/engine/api/engine.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/lanes.h"
+#include "server/rpc/message_rules.h"
 #include "server/rpc/rpc_options.h"
 
 namespace lightcone::server {
@@ -45,6 +46,9 @@ class RpcCore {
   Lane& operate_lane() { return operate_lane_; }
   Lane& wait_lane() { return wait_lane_; }
   Lane& watch_lane() { return watch_lane_; }
+  ParseBudget& parse_budget() { return parse_budget_; }
+  // REQUIRES: a method of a service takes such requests.
+  const MessageRules& RulesOf(const google::protobuf::Descriptor& request) const { return rules_.at(&request); }
 
   // UNAVAILABLE while draining; else the caller is busy until Leave.
   absl::Status Enter();
@@ -78,6 +82,8 @@ class RpcCore {
   Engine* const engine_;
   const RpcOptions options_;
   const Gate gate_;
+  const RulesByRequest rules_;
+  ParseBudget parse_budget_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t busy_ ABSL_GUARDED_BY(mutex_) = 0;

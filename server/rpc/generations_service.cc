@@ -10,7 +10,26 @@ namespace {
 
 class GenerationsService final : public OperatorService<v1::Generations::CallbackService> {
  public:
-  using OperatorService::OperatorService;
+  explicit GenerationsService(RpcCore* core) : OperatorService(core) {
+    Check(&GenerationsService::Register);
+    Check(&GenerationsService::List);
+    Check(&GenerationsService::Get);
+    Check(&GenerationsService::Activate);
+    Check(&GenerationsService::SetCanary);
+    Check(&GenerationsService::GetCanary);
+    Check(&GenerationsService::Rollback);
+    Check(&GenerationsService::Audit);
+    Check(&GenerationsService::PutAdapter);
+    Check(&GenerationsService::DropAdapter);
+    Check(&GenerationsService::ListAdapters);
+    Check(&GenerationsService::FitAdapter);
+    Check(&GenerationsService::SampleItems);
+    Check(&GenerationsService::Validate);
+    Check(&GenerationsService::Retire);
+    Check(&GenerationsService::PutProbes);
+    Check(&GenerationsService::ListProbes);
+    Check(&GenerationsService::DropProbes);
+  }
 
   Unary* Register(Context* context, const v1::RegisterRequest* request, v1::RegisterResponse* response) override {
     // The trial of an encoder may take its time: it must not hold the only thread of the operate lane.

@@ -13,7 +13,12 @@ constexpr std::chrono::milliseconds kJobsLookEvery{100};
 
 class JobsService final : public OperatorService<v1::Jobs::CallbackService> {
  public:
-  using OperatorService::OperatorService;
+  explicit JobsService(RpcCore* core) : OperatorService(core) {
+    Check(&JobsService::Get);
+    Check(&JobsService::List);
+    Check(&JobsService::Watch);
+    Check(&JobsService::Cancel);
+  }
 
   Unary* Get(Context* context, const v1::JobsGetRequest* request, v1::JobsGetResponse* response) override {
     return Operate(context, "Jobs/Get", request, [=, this](const CallContext&) {

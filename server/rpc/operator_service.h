@@ -7,19 +7,21 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "server/rpc/checked_service.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/unary_call.h"
 
 namespace lightcone::server {
 
 template <typename Service>
-class OperatorService : public Service {
+class OperatorService : public CheckedService<Service> {
  public:
-  using Context = grpc::CallbackServerContext;
-  using Unary = grpc::ServerUnaryReactor;
-  explicit OperatorService(RpcCore* core) : core_(core) {}
+  using typename CheckedService<Service>::Context;
+  using typename CheckedService<Service>::Unary;
 
  protected:
+  explicit OperatorService(RpcCore* core) : CheckedService<Service>(core) {}
+
   using Work = std::function<absl::Status(const CallContext&)>;
   Unary* Operate(Context* context, std::string_view method, const google::protobuf::Message* request, Work work) {
     return StartUnary(core_, &core_->operate_lane(), context, method, request, std::move(work));
@@ -42,7 +44,7 @@ class OperatorService : public Service {
     return absl::OkStatus();
   }
 
-  RpcCore* const core_;
+  using CheckedService<Service>::core_;
 };
 
 }  // namespace lightcone::server

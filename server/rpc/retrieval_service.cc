@@ -5,7 +5,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
-#include "server/rpc/arena_messages.h"
+#include "server/rpc/checked_service.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/services.h"
 #include "server/rpc/streams.h"
@@ -39,11 +39,15 @@ using Reads = v1::Retrieval::WithCallbackMethod_Get<v1::Retrieval::WithCallbackM
 using CallbackService = v1::Retrieval::WithCallbackMethod_Upsert<
     v1::Retrieval::WithCallbackMethod_Delete<RawUpsertStream<Reads<v1::Retrieval::Service>>>>;
 
-class RetrievalService final : public CallbackService {
+class RetrievalService final : public CheckedService<CallbackService> {
  public:
-  explicit RetrievalService(RpcCore* core) : core_(core) {
-    SetMessageAllocatorFor_Upsert(&upsert_messages_);
-    SetMessageAllocatorFor_Search(&search_messages_);
+  explicit RetrievalService(RpcCore* core) : CheckedService(core) {
+    Check(&RetrievalService::Upsert);
+    Check(&RetrievalService::Get);
+    Check(&RetrievalService::Delete);
+    Check(&RetrievalService::Search);
+    Check(&RetrievalService::Scroll);
+    Check(&RetrievalService::Count);
   }
 
   Unary* Upsert(Context* context, const v1::UpsertRequest* request, v1::UpsertResponse* response) override {
@@ -62,18 +66,17 @@ class RetrievalService final : public CallbackService {
   }
 
   Unary* Get(Context* context, const v1::GetRequest* request, v1::GetResponse* response) override {
-    return StartUnary(
-        core_, &core_->read_lane(), context, "Retrieval/Get", request,
-        [=, this](const CallContext& call) -> absl::Status {
-          LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request->ids()));
-          LC_RETURN_IF_ERROR(CheckDistinct(ids));
-          const ItemParts parts(request->with_vector(), FromWire(request->payload()));
-          LC_ASSIGN_OR_RETURN(GetAnswer answer,
-                              core_->engine().Get(request->collection(), ids, request->generation(), parts, call));
-          for (StoredItem& item : answer.items) ToWire(std::move(item), response->add_items());
-          for (const ItemId& id : answer.missing) ToWire(id, response->add_missing());
-          return absl::OkStatus();
-        });
+    return StartUnary(core_, &core_->read_lane(), context, "Retrieval/Get", request,
+                      [=, this](const CallContext& call) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request->ids()));
+                        LC_RETURN_IF_ERROR(CheckDistinct(ids));
+                        const ItemParts parts(request->with_vector(), FromWire(request->payload()));
+                        LC_ASSIGN_OR_RETURN(GetAnswer answer, core_->engine().Get(request->collection(), ids,
+                                                                                  request->generation(), parts, call));
+                        for (StoredItem& item : answer.items) ToWire(std::move(item), response->add_items());
+                        for (const ItemId& id : answer.missing) ToWire(id, response->add_missing());
+                        return absl::OkStatus();
+                      });
   }
 
   Unary* Delete(Context* context, const v1::DeleteRequest* request, v1::DeleteResponse* response) override {
@@ -135,10 +138,6 @@ class RetrievalService final : public CallbackService {
     response->set_token(answer.token);
     return absl::OkStatus();
   }
-
-  RpcCore* const core_;
-  ArenaMessages<v1::UpsertRequest, v1::UpsertResponse> upsert_messages_;
-  ArenaMessages<v1::SearchRequest, v1::SearchResponse> search_messages_;
 };
 
 }  // namespace

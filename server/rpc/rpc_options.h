@@ -30,8 +30,9 @@ struct CallRecord {
 };
 
 struct RpcOptions {
-  std::string listen = "127.0.0.1:0";     // HOST:PORT, port 0: any; or unix:/path
-  int64_t message_bytes_max = 256 << 20;  // Largest request. Cost: memory for each call in flight. At start.
+  std::string listen = "127.0.0.1:0";           // HOST:PORT, port 0: any; or unix:/path
+  int64_t message_bytes_max = 256 << 20;        // Largest request. Cost: memory for each call in flight. At start.
+  int64_t parsed_bytes_max = int64_t{1} << 30;  // Memory of the requests of all calls, once parsed. At start.
   // Get, Search, Scroll, Count
   LaneOptions read_lane = {8, 1'024, 0, {absl::Milliseconds(500), absl::Milliseconds(10)}};
   // Upsert and Delete, whose threads wait for the disk together (group commit). The niceness lets a search that wakes

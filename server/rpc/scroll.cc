@@ -24,7 +24,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
  public:
   ScrollCall(RpcCore* core, grpc::CallbackServerContext* context, const v1::ScrollRequest* request)
       : core_(core),
-        request_(*request),
+        request_(*request),  // the transport keeps it until OnDone
         started_(absl::Now()),
         parts_(request->with_vector(), FromWire(request->payload())),
         collection_(request->collection()),
@@ -101,7 +101,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   }
 
   RpcCore* const core_;
-  const v1::ScrollRequest request_;
+  const v1::ScrollRequest& request_;
   const absl::Time started_;
   CallContext context_;
   Caller caller_;

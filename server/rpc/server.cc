@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "base/status.h"
-#include "google/protobuf/descriptor.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -55,24 +54,6 @@ void InitPluginsOnce() {
 
 }  // namespace
 
-const std::vector<const char*>& ServiceNames() {
-  static const auto* const names = new std::vector<const char*>{
-      "lightcone.v1.Backfill",    "lightcone.v1.Training", "lightcone.v1.Retrieval", "lightcone.v1.Collections",
-      "lightcone.v1.Generations", "lightcone.v1.Jobs",     "lightcone.v1.Snapshots"};
-  return *names;
-}
-
-std::vector<std::string> MethodNames() {
-  std::vector<std::string> names;
-  for (const char* name : ServiceNames()) {
-    const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
-    for (int i = 0; service != nullptr && i < service->method_count(); ++i) {
-      names.push_back(StrCat(service->name(), "/", service->method(i)->name()));
-    }
-  }
-  return names;
-}
-
 struct RpcServer::Parts {
   Parts(Engine* engine, const RpcOptions& options) : core(engine, options) {}
   RpcCore core;
@@ -100,6 +81,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Compressed bytes could become a thousand times as many before any limit is looked at.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("lightcone");

@@ -160,7 +160,13 @@ class UploadStream final : public SteppedStream<grpc::ServerReadReactor<v1::Uplo
 
 class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackService> {
  public:
-  using OperatorService::OperatorService;
+  explicit SnapshotsService(RpcCore* core) : OperatorService(core) {
+    Check(&SnapshotsService::CreateSnapshot);
+    Check(&SnapshotsService::ListSnapshots);
+    Check(&SnapshotsService::DeleteSnapshot);
+    Check(&SnapshotsService::VerifySnapshot);
+    Check(&SnapshotsService::DownloadSnapshot);
+  }
 
   Unary* CreateSnapshot(Context* context, const v1::CreateSnapshotRequest* request,
                         v1::CreateSnapshotResponse* response) override {

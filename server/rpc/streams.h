@@ -12,7 +12,8 @@ namespace lightcone::server {
 // Batches take effect in the order of the stream, one after the other. Each batch has one response, in order, whether
 // it was written or refused. The stream holds at most `stream_batches_max` batches, so that the transport slows a fast
 // client. A message that is no UpsertStreamRequest ends the stream with
-// INVALID_ARGUMENT once the batches before it are answered.
+// INVALID_ARGUMENT once the batches before it are answered. A batch for which there is no memory (ParseBudget) is
+// answered RESOURCE_EXHAUSTED, and the stream goes on.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartUpsertStream(RpcCore* core,
                                                                                grpc::CallbackServerContext* context);
 

@@ -20,7 +20,13 @@ absl::StatusOr<JobStatus> FindTraining(RpcCore* core, const std::string& id) {
 
 class TrainingService final : public OperatorService<v1::Training::CallbackService> {
  public:
-  using OperatorService::OperatorService;
+  explicit TrainingService(RpcCore* core) : OperatorService(core) {
+    Check(&TrainingService::Start);
+    Check(&TrainingService::Get);
+    Check(&TrainingService::List);
+    Check(&TrainingService::Watch);
+    Check(&TrainingService::Cancel);
+  }
 
   Unary* Start(Context* context, const v1::TrainingStartRequest* request,
                v1::TrainingStartResponse* response) override {

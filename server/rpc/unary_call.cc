@@ -62,7 +62,19 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   bool entered_ = false;
 };
 
+class RefusedCall final : public grpc::ServerUnaryReactor {
+ public:
+  explicit RefusedCall(const absl::Status& error) { Finish(ToGrpc(error)); }
+  void OnDone() override { delete this; }
+};
+
 }  // namespace
+
+grpc::ServerUnaryReactor* RefuseUnary(const RpcCore& core, std::string_view method, const absl::Status& error,
+                                      absl::Time started) {
+  core.Observe(method, error, started);
+  return new RefusedCall(error);
+}
 
 grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
                                      std::string_view method, const google::protobuf::Message* request,

@@ -5,49 +5,79 @@
 
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "google/protobuf/unknown_field_set.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
+#include "server/rpc/message_cost.h"
 
 namespace lightcone::server {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::UnknownField;
-using google::protobuf::UnknownFieldSet;
+using google::protobuf::io::CodedInputStream;
+using WireFormat = google::protobuf::internal::WireFormatLite;
 
-constexpr int kDepthMax = 100;  // nested messages that protobuf parses
+// Name of a field inside the field `path`.
+std::string PathOf(const std::string& path, const FieldDescriptor& field, std::map<int, int>* counts) {
+  std::string name = StrCat(path, path.empty() ? "" : ".", field.name());
+  if (field.is_repeated()) name += StrCat("[", (*counts)[field.number()]++, "]");
+  return name;
+}
 
-// Nothing where every message has the wire format and every text is UTF-8.
-std::optional<std::string> WhatIsWrong(const google::protobuf::Descriptor& type, std::string_view bytes,
-                                       const std::string& path, int depth) {
-  const std::string where = path.empty() ? "its bytes are" : StrCat("field '", path, "' is");
-  if (depth > kDepthMax) return StrCat(where, " nested deeper than ", kDepthMax);
-  UnknownFieldSet fields;
-  if (!fields.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return StrCat(where, " not in the wire format");
+std::string NoWireFormat(const std::string& path) {
+  return StrCat(path.empty() ? "its bytes are" : StrCat("field '", path, "' is"), " not in the wire format");
+}
+
+// Each function answers nothing where every message has the wire format and every text is UTF-8.
+std::optional<std::string> WhatIsWrong(const Descriptor& type, CodedInputStream* in, const std::string& path,
+                                       int depth);
+
+std::optional<std::string> WhatIsWrongIn(const FieldDescriptor& field, CodedInputStream* in, const std::string& path,
+                                         std::map<int, int>* counts, int depth) {
+  int length = 0;
+  if (!in->ReadVarintSizeAsInt(&length) || length > in->BytesUntilLimit()) return NoWireFormat(path);
+  if (field.type() == FieldDescriptor::TYPE_MESSAGE) {
+    const CodedInputStream::Limit limit = in->PushLimit(length);
+    if (auto wrong = WhatIsWrong(*field.message_type(), in, PathOf(path, field, counts), depth + 1)) return wrong;
+    in->PopLimit(limit);
+    return std::nullopt;
+  }
+  if (field.type() != FieldDescriptor::TYPE_STRING) {
+    return in->Skip(length) ? std::nullopt : std::optional(NoWireFormat(path));
+  }
+  std::string text;
+  if (!in->ReadString(&text, length)) return NoWireFormat(path);
+  const std::string name = PathOf(path, field, counts);
+  const auto at = FirstNotUtf8(text);
+  if (!at) return std::nullopt;
+  return StrCat("field '", name, "' is no UTF-8: byte ", *at, " is ", HexByte(text[*at]));
+}
+
+std::optional<std::string> WhatIsWrong(const Descriptor& type, CodedInputStream* in, const std::string& path,
+                                       int depth) {
+  if (depth > kMessageDepthMax) {
+    return StrCat(path.empty() ? "its bytes are" : StrCat("field '", path, "' is"), " nested deeper than ",
+                  kMessageDepthMax);
   }
   std::map<int, int> counts;  // by field number
-  for (int i = 0; i < fields.field_count(); ++i) {
-    const UnknownField& field = fields.field(i);
-    const FieldDescriptor* const known = type.FindFieldByNumber(field.number());
-    if (known == nullptr || field.type() != UnknownField::TYPE_LENGTH_DELIMITED) continue;
-    std::string name = StrCat(path, path.empty() ? "" : ".", std::string(known->name()));
-    if (known->is_repeated()) name += StrCat("[", counts[field.number()]++, "]");
-    const std::string& content = field.length_delimited();
-    if (known->type() == FieldDescriptor::TYPE_MESSAGE) {
-      if (auto wrong = WhatIsWrong(*known->message_type(), content, name, depth + 1)) return wrong;
-    } else if (known->type() == FieldDescriptor::TYPE_STRING) {
-      if (const auto at = FirstNotUtf8(content)) {
-        return StrCat("field '", name, "' is no UTF-8: byte ", *at, " is ", HexByte(content[*at]));
-      }
+  while (const uint32_t tag = in->ReadTag()) {
+    const FieldDescriptor* const field = type.FindFieldByNumber(WireFormat::GetTagFieldNumber(tag));
+    const bool has_length = WireFormat::GetTagWireType(tag) == WireFormat::WIRETYPE_LENGTH_DELIMITED;
+    if (field == nullptr || !has_length) {
+      if (!WireFormat::SkipField(in, tag)) return NoWireFormat(path);
+    } else if (auto wrong = WhatIsWrongIn(*field, in, path, &counts, depth)) {
+      return wrong;
     }
   }
-  return std::nullopt;
+  return in->ConsumedEntireMessage() ? std::nullopt : std::optional(NoWireFormat(path));
 }
 
 }  // namespace
 
-std::string WhyUnparsed(const google::protobuf::Descriptor& type, std::string_view bytes) {
-  return WhatIsWrong(type, bytes, "", 1).value_or("its bytes are not in the wire format");
+std::string WhyUnparsed(const Descriptor& type, google::protobuf::io::ZeroCopyInputStream* input, int size) {
+  CodedInputStream in(input);
+  in.PushLimit(size);
+  return WhatIsWrong(type, &in, "", 1).value_or("its bytes are not in the wire format");
 }
 
 }  // namespace lightcone::server

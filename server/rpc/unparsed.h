@@ -2,13 +2,15 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/zero_copy_stream.h"
 
 namespace lightcone::server {
 
 // "field 'batch.items[0].id.name' is no UTF-8: byte 3 is 0xff", or "its bytes are not in the wire format".
-std::string WhyUnparsed(const google::protobuf::Descriptor& type, std::string_view bytes);
+// It walks the `size` bytes of `input`, and copies one text at a time.
+std::string WhyUnparsed(const google::protobuf::Descriptor& type, google::protobuf::io::ZeroCopyInputStream* input,
+                        int size);
 
 }  // namespace lightcone::server

@@ -3,34 +3,59 @@
 #include <utility>
 
 #include "base/status.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/error.h"
 #include "server/rpc/streams.h"
 #include "server/rpc/unary_call.h"
-#include "server/rpc/unparsed.h"
 
 namespace lightcone::server {
 namespace {
 
 constexpr std::string_view kUpsertStreamMethod = "Retrieval/UpsertStream";
 
-// INVALID_ARGUMENT says what is wrong with the bytes of message `number`.
-absl::Status ParseMessage(grpc::ByteBuffer* bytes, uint64_t number, v1::UpsertStreamRequest* message) {
-  {
-    grpc::ByteBuffer copy(*bytes);  // shares the slices
-    grpc::ProtoBufferReader reader(&copy);
-    if (reader.status().ok() && message->ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
+// A batch that was read, with its part of the budget.
+struct Batch {
+  v1::UpsertStreamRequest message;
+  ParsedBytes taken;
+  absl::Status refused;  // error of a batch that was not parsed; its message has a tag alone
+};
+
+// The tag of a message whose batch is left out; 0 where it has none.
+uint64_t TagOf(const grpc::ByteBuffer& bytes) {
+  using WireFormat = google::protobuf::internal::WireFormatLite;
+  grpc::ByteBuffer copy(bytes);  // shares the slices
+  grpc::ProtoBufferReader reader(&copy);
+  google::protobuf::io::CodedInputStream in(&reader);
+  const uint32_t wanted = WireFormat::MakeTag(v1::UpsertStreamRequest::kTagFieldNumber, WireFormat::WIRETYPE_VARINT);
+  uint64_t tag = 0;
+  while (const uint32_t field = in.ReadTag()) {
+    if (field == wanted ? !in.ReadVarint64(&tag) : !WireFormat::SkipField(&in, field)) break;
   }
-  std::vector<grpc::Slice> slices;
-  std::string whole;
-  if (bytes->Dump(&slices).ok()) {
-    for (const grpc::Slice& slice : slices) whole.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return tag;
+}
+
+// INVALID_ARGUMENT says what is wrong with the bytes of message `number`. A batch for which there is no memory is
+// refused by itself.
+absl::Status ParseMessage(RpcCore* core, grpc::ByteBuffer* bytes, uint64_t number, Batch* batch) {
+  const MessageRules& rules = core->RulesOf(*v1::UpsertStreamRequest::descriptor());
+  absl::StatusOr<ParsedBytes> taken = ParseChecked(rules, &core->parse_budget(), bytes, &batch->message);
+  if (taken.ok()) {
+    batch->taken = *std::move(taken);
+    return absl::OkStatus();
   }
-  return InvalidArgument(StrCat("message ", number, " of the stream is no UpsertStreamRequest: ",
-                                WhyUnparsed(*v1::UpsertStreamRequest::descriptor(), whole),
-                                "; neither it nor a later message is written"));
+  if (taken.status().code() == absl::StatusCode::kResourceExhausted) {
+    batch->refused = taken.status();
+    batch->message.set_tag(TagOf(*bytes));
+    return absl::OkStatus();
+  }
+  const FieldErrorParts parts = PartsOf(taken.status());
+  const absl::Status error = InvalidArgument(StrCat("message ", number, " of the stream: ", MessageOf(taken.status()),
+                                                    "; neither it nor a later message is written"));
+  return parts.field.empty() ? error : WithField(error, parts);
 }
 
 grpc::ByteBuffer BytesOf(const v1::UpsertStreamResponse& answer) {
@@ -66,8 +91,8 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void OnReadDone(bool ok) override {
     // Not under the lock: a drain takes the core's before this one.
     if (ok) core_->EnterWork();
-    v1::UpsertStreamRequest message;
-    const absl::Status parsed = ok ? ParseMessage(&incoming_, ++messages_read_, &message) : absl::OkStatus();
+    Batch batch;
+    const absl::Status parsed = ok ? ParseMessage(core_, &incoming_, ++messages_read_, &batch) : absl::OkStatus();
     incoming_.Clear();
     bool taken = false;
     {
@@ -75,7 +100,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
       reading_ = false;
       taken = ok && parsed.ok() && !draining_;
       if (taken) {
-        pending_.push_back(std::move(message));
+        pending_.push_back(std::move(batch));
       } else {
         read_closed_ = true;
         if (!parsed.ok()) refused_ = parsed;
@@ -207,6 +232,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
       }
       Answered(std::move(answer));
     };
+    if (!current_.refused.ok()) return run(current_.refused);
     core_->write_lane().Submit({run, context_.deadline});
   }
 
@@ -220,8 +246,8 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
     const absl::Time started = absl::Now();
     const absl::Status status = Guarded([&]() -> absl::Status {
       LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
-      LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, current_.batch()));
-      LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.batch()));
+      LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, current_.message.batch()));
+      LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.message.batch()));
       const Durability durability = batch.durability;
       LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Upsert(std::move(batch), context_));
       ToWire(result, durability, answer->mutable_written());
@@ -231,7 +257,8 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   }
 
   void Answered(v1::UpsertStreamResponse answer) {
-    answer.set_tag(current_.tag());
+    answer.set_tag(current_.message.tag());
+    current_ = {};
     {
       absl::MutexLock lock(&mutex_);
       answers_.push_back(std::move(answer));
@@ -248,10 +275,10 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   std::atomic<bool> cancelled_{false};
   grpc::ByteBuffer incoming_, outgoing_;              // messages of the read and of the write in progress
   uint64_t messages_read_ = 0;                        // one read at a time counts them
-  v1::UpsertStreamRequest current_;                   // message of the batch that runs
+  Batch current_;                                     // batch that runs
   const v1::UpsertStreamResponse* answer_ = nullptr;  // message of the write in progress, an element of answers_
   absl::Mutex mutex_;
-  std::deque<v1::UpsertStreamRequest> pending_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Batch> pending_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::UpsertStreamResponse> answers_ ABSL_GUARDED_BY(mutex_);
   absl::Status refused_ ABSL_GUARDED_BY(mutex_);  // Ends the stream once what was read before is answered.
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;

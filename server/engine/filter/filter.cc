@@ -17,7 +17,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDepthMax = 32;
-constexpr int kNodesMax = 1024;
 constexpr size_t kValuesMax = 65'536;  // values of all lists together, because a row is compared with each
 
 std::optional<Number> NumberOf(const Json& value) {
@@ -147,8 +146,10 @@ struct Checker {
 
   absl::Status Check(FilterNode& node, const std::string& where, int depth) {
     if (depth > kDepthMax) return InvalidField(where, StrCat("nested ", depth, " deep"), StrCat("at most ", kDepthMax));
-    if (++nodes > kNodesMax)
-      return InvalidField("filter", StrCat("of more than ", kNodesMax, " nodes"), "at most 1024");
+    if (++nodes > kFilterNodesMax) {
+      return InvalidField("filter", StrCat("of more than ", kFilterNodesMax, " nodes"),
+                          StrCat("at most ", kFilterNodesMax));
+    }
     switch (node.kind) {
       case FilterNode::Kind::kAnd:
         return Children(node, where + ".and", depth);

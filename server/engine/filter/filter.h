@@ -19,6 +19,9 @@ using FilterValue = std::variant<std::string, int64_t, double, bool>;
 inline constexpr std::string_view kGenerationField = "$generation";
 inline constexpr std::string_view kUncertaintyField = "$uncertainty";
 
+// Most conditions of a filter, groups included.
+inline constexpr int kFilterNodesMax = 1024;
+
 struct FilterNode {
   // kValuesCount: the number of values at the path, none of them if the field is absent or null, and one for each
   // element of an array.
