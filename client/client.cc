@@ -159,6 +159,35 @@ absl::StatusOr<std::vector<v1::CollectionInfo>> Client::AllCollections(const Cal
   return all;
 }
 
+namespace {
+
+// Every page of a list, in one answer without a token. `list` answers one page.
+template <typename Response, typename Request, typename List>
+absl::StatusOr<Response> AllPages(Request request, List list) {
+  Response all;
+  do {
+    LC_ASSIGN_OR_RETURN(Response page, list(request));
+    request.set_token(page.token());
+    all.MergeFrom(page);
+  } while (!request.token().empty());
+  all.clear_token();
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::GenerationsListResponse> OperatorCalls::AllGenerations(const v1::GenerationsListRequest& request,
+                                                                          const CallOptions& call) {
+  return AllPages<v1::GenerationsListResponse>(
+      request, [&](const v1::GenerationsListRequest& page) { return ListGenerations(page, call); });
+}
+
+absl::StatusOr<v1::ListAdaptersResponse> OperatorCalls::AllAdapters(const v1::ListAdaptersRequest& request,
+                                                                    const CallOptions& call) {
+  return AllPages<v1::ListAdaptersResponse>(
+      request, [&](const v1::ListAdaptersRequest& page) { return ListAdapters(page, call); });
+}
+
 std::string NewRequestId() {
   static thread_local absl::BitGen random;
   return absl::StrFormat("%016x%016x", absl::Uniform<uint64_t>(random), absl::Uniform<uint64_t>(random));

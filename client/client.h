@@ -79,6 +79,10 @@ class OperatorCalls {
  public:
   // Generations.
   Answer<v1::RegisterResponse> RegisterGeneration(const v1::RegisterRequest& request, const CallOptions& = {});
+  // Every page of ListGenerations and of ListAdapters, from the request's token on.
+  Answer<v1::GenerationsListResponse> AllGenerations(const v1::GenerationsListRequest& request,
+                                                     const CallOptions& = {});
+  Answer<v1::ListAdaptersResponse> AllAdapters(const v1::ListAdaptersRequest& request, const CallOptions& = {});
   Answer<v1::GenerationsListResponse> ListGenerations(const v1::GenerationsListRequest& request,
                                                       const CallOptions& = {});
   Answer<v1::GenerationsGetResponse> GetGeneration(const v1::GenerationsGetRequest& request, const CallOptions& = {});

@@ -96,7 +96,7 @@ absl::StatusOr<PairAdapter> PutAdapterOf(Context& context, const GenerationFlags
   if (!adapter.note.empty()) std::fprintf(stderr, "lightcone: %s\n", adapter.note.c_str());
   if (adapter.file.empty()) return PairAdapter();
   const std::string arrow = StrCat("adapter ", adapter.from, " -> ", generation);
-  const auto all = context.Call(&client::Client::ListAdapters, RequestOf<v1::ListAdaptersRequest>(flags));
+  const auto all = context.Call(&client::Client::AllAdapters, RequestOf<v1::ListAdaptersRequest>(flags));
   if (!all.ok()) return Annotate(all.status(), StrCat("generation ", generation, " is registered; its ", arrow));
   for (const v1::AdapterInfo& one : all->adapters()) {
     if (one.from_generation() != adapter.from || one.to_generation() != generation) continue;
@@ -153,8 +153,9 @@ absl::Status Register(Context& context, const GenerationFlags& flags) {
 }
 
 absl::Status ListGenerations(Context& context, const GenerationFlags& flags) {
-  LC_ASSIGN_OR_RETURN(const auto response,
-                      context.Call(&client::Client::ListGenerations, RequestOf<v1::GenerationsListRequest>(flags)));
+  v1::GenerationsListRequest request = RequestOf<v1::GenerationsListRequest>(flags);
+  request.set_without_manifests(!context.json);  // the table does not show them
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::AllGenerations, request));
   ShowAll(context, response.generations(), GenerationJson, GenerationsTable);
   return absl::OkStatus();
 }

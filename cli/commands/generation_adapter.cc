@@ -39,7 +39,7 @@ absl::Status DropAdapter(Context& context, const GenerationAdapterFlags& flags) 
 
 absl::StatusOr<std::vector<v1::AdapterInfo>> AdaptersOf(Context& context, const GenerationAdapterFlags& flags) {
   LC_ASSIGN_OR_RETURN(const auto response,
-                      context.Call(&client::Client::ListAdapters, RequestOf<v1::ListAdaptersRequest>(flags)));
+                      context.Call(&client::Client::AllAdapters, RequestOf<v1::ListAdaptersRequest>(flags)));
   return std::vector<v1::AdapterInfo>(response.adapters().begin(), response.adapters().end());
 }
 

@@ -79,7 +79,7 @@ absl::StatusOr<ModelAdapter> FindModelAdapter(client::Client& client, const std:
   }
   v1::GenerationsListRequest list;
   list.set_collection(collection);
-  LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse all, client.ListGenerations(list));
+  LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse all, client.AllGenerations(list));
   found.from = ChooseOldGeneration(all.generations(), manifest.parent_crc32c, parent, below);
   if (found.from > 0) {
     const auto from = std::find_if(all.generations().begin(), all.generations().end(),

@@ -132,7 +132,7 @@ class Rollout {
   // text.
   absl::Status FindRegistered(const v1::RegisterRequest& request) {
     LC_ASSIGN_OR_RETURN(const auto all,
-                        context_.Call(&client::Client::ListGenerations, RequestOf<v1::GenerationsListRequest>(flags_)));
+                        context_.Call(&client::Client::AllGenerations, RequestOf<v1::GenerationsListRequest>(flags_)));
     for (const v1::GenerationInfo& one : all.generations()) {
       if (one.state() != v1::GENERATION_STATE_RETIRED && one.generation() >= active_ &&
           one.parent() == request.parent() && one.has_encoder() && one.manifest_json() == request.manifest_json()) {
@@ -206,7 +206,7 @@ class Rollout {
 
   absl::Status ListAdapters() {
     LC_ASSIGN_OR_RETURN(adapters_,
-                        context_.Call(&client::Client::ListAdapters, RequestOf<v1::ListAdaptersRequest>(flags_)));
+                        context_.Call(&client::Client::AllAdapters, RequestOf<v1::ListAdaptersRequest>(flags_)));
     return absl::OkStatus();
   }
 

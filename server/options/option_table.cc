@@ -263,6 +263,12 @@ void AddLimits(std::vector<Option>* out) {
       "memory.");
   add("collections_max", FIELD(engine.limits.collections_max), 100'000, "collections", "Most collections.",
       "Raise it for one collection a tenant; each costs some memory and open files.");
+  add("generations_max", FIELD(engine.limits.generations_max), 100'000, "generations",
+      "Most generations of one collection, retired ones included.",
+      "Raise it for a model a day over many years; each costs some memory.");
+  add("manifest_bytes_max", FIELD(engine.limits.manifest_bytes_max), 16 * kMiB, "bytes",
+      "Longest manifest that Register takes.", "Raise it for manifests with long notes; all are held in memory.",
+      /*min=*/2);
   add("encoder_bytes_max", FIELD(engine.limits.encoder_bytes_max), 2 * kGiB - 1, "bytes",
       "Largest encoder file that Register takes.", "Raise it, and rpc.message_bytes_max, for very large models.");
   add("adapter_bytes_max", FIELD(engine.limits.adapter_bytes_max), 1 * kGiB, "bytes",
@@ -281,8 +287,9 @@ void AddRpc(std::vector<Option>* out) {
                        {"bytes", "Largest request; an encoder travels in one.",
                         "Raise it for larger encoders; each call in flight may hold as much memory."}));
   out->push_back(Whole("rpc.parsed_bytes_max", FIELD(parsed_bytes_max), 1 * kMiB, 1'024 * kGiB,
-                       {"bytes", "Memory of the requests of all calls, once parsed; further ones are answered "
-                                 "RESOURCE_EXHAUSTED.",
+                       {"bytes",
+                        "Memory of the requests of all calls, once parsed; further ones are answered "
+                        "RESOURCE_EXHAUSTED.",
                         "Raise it with rpc.message_bytes_max; lower it on a machine with little memory."}));
   out->push_back(Whole("rpc.stream_batches_max", FIELD(stream_batches_max), 1, 1'024,
                        {"batches", "Batches of one UpsertStream that are read ahead.",

@@ -4,12 +4,11 @@
 #include "base/status.h"
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "server/rpc/operator_service.h"
+#include "server/rpc/page.h"
 #include "server/rpc/services.h"
 
 namespace lightcone::server {
 namespace {
-
-constexpr size_t kPageDefault = 1'000;
 
 class CollectionsService final : public OperatorService<v1::Collections::CallbackService> {
  public:
@@ -38,17 +37,14 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
     return Operate(context, "Collections/List", request, [=, this](const CallContext& call) -> absl::Status {
       LC_ASSIGN_OR_RETURN(std::vector<CollectionStatus> all, core_->engine().ListCollections());
       std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-      const size_t page = request->page_size() == 0 ? kPageDefault : request->page_size();
-      for (const CollectionStatus& status : all) {
-        if (call.sees && !call.sees(status.name)) continue;
-        if (!request->token().empty() && status.name <= request->token()) continue;  // a token is the last name seen
-        if (static_cast<size_t>(response->collections_size()) == page) {
-          response->set_token(response->collections(response->collections_size() - 1).name());
-          break;
-        }
-        ToWire(status, response->add_collections());
-      }
-      return absl::OkStatus();
+      if (call.sees) std::erase_if(all, [&](const CollectionStatus& one) { return !call.sees(one.name); });
+      return FillPage(
+          all, *request, response->mutable_collections(), response->mutable_token(),
+          [](const CollectionStatus& status) { return status.name; },
+          [](const CollectionStatus& status, v1::CollectionInfo* out) {
+            ToWire(status, out);
+            return absl::OkStatus();
+          });
     });
   }
 

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "lightcone/v1/generations.grpc.pb.h"
 #include "server/rpc/operator_service.h"
+#include "server/rpc/page.h"
 #include "server/rpc/services.h"
 
 namespace lightcone::server {
@@ -44,8 +45,19 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
     return Operate(context, "Generations/List", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const std::vector<GenerationStatus> all,
                           core_->engine().ListGenerations(request->collection()));
-      for (const GenerationStatus& status : all) ToWire(status, response->add_generations());
-      return absl::OkStatus();
+      return FillPage(
+          all, *request, response->mutable_generations(), response->mutable_token(),
+          [](const GenerationStatus& status) { return PageKey(status.generation); },
+          [&](const GenerationStatus& status, v1::GenerationInfo* out) -> absl::Status {
+            if (request->without_manifests()) {
+              ToWire(status, out);
+              return absl::OkStatus();
+            }
+            LC_ASSIGN_OR_RETURN(const GenerationStatus with_manifest,
+                                core_->engine().GetGeneration(request->collection(), status.generation));
+            ToWire(with_manifest, out);
+            return absl::OkStatus();
+          });
     });
   }
 
@@ -109,8 +121,13 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
                       v1::ListAdaptersResponse* response) override {
     return Operate(context, "Generations/ListAdapters", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const std::vector<AdapterStatus> all, core_->engine().ListAdapters(request->collection()));
-      for (const AdapterStatus& status : all) ToWire(status, response->add_adapters());
-      return absl::OkStatus();
+      return FillPage(
+          all, *request, response->mutable_adapters(), response->mutable_token(),
+          [](const AdapterStatus& status) { return StrCat(PageKey(status.from), "-", PageKey(status.to)); },
+          [](const AdapterStatus& status, v1::AdapterInfo* out) {
+            ToWire(status, out);
+            return absl::OkStatus();
+          });
     });
   }
 

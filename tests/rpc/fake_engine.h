@@ -50,9 +50,8 @@ class FakeRollout : public Engine {
   }
   absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall&) override { return AdapterStatus{}; }
   absl::Status DropAdapter(const DropAdapterCall&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string&) override {
-    return std::vector<AdapterStatus>();
-  }
+  std::vector<AdapterStatus> adapters;
+  absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string&) override { return adapters; }
   absl::StatusOr<std::string> FitAdapter(const FitAdapterCall&) override { return std::string("1"); }
   absl::StatusOr<std::vector<SampledItem>> SampleItems(const SampleItemsCall&, const CallContext&) override {
     return std::vector<SampledItem>();

@@ -18,6 +18,7 @@ class RolloutEngine {
   virtual ~RolloutEngine() = default;
 
   virtual absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall& call) = 0;
+  // By number, without the manifests, which GetGeneration has.
   virtual absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) = 0;
   virtual absl::StatusOr<GenerationStatus> GetGeneration(const std::string& collection, uint32_t generation) = 0;
   // FAILED_PRECONDITION when visible items would be out of its reach and `force` is not set (says how many); and in a

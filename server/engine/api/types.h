@@ -478,6 +478,8 @@ struct Limits {
   int64_t page_items_max = 10'000;      // items of one Scroll page
   int64_t answer_bytes_max = 64 << 20;  // answer of one Get or Search by the wire
   int64_t collections_max = 1'000;
+  int64_t generations_max = 1'000;         // generations of one collection, retired ones included
+  int64_t manifest_bytes_max = 256 << 10;  // manifest of one generation, which is held in memory
   int64_t encoder_bytes_max = int64_t{1} << 30;
   int64_t adapter_bytes_max = 64 << 20;  // size of one adapter's file
   int64_t adapters_max = 64;             // adapters of one collection, which are held in memory

@@ -165,6 +165,8 @@ absl::Status Limits::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(ef_max, 1, 10 * kMillion, "limits.ef_max"));
   LC_RETURN_IF_ERROR(CheckRange(page_items_max, 1, kMillion, "limits.page_items_max"));
   LC_RETURN_IF_ERROR(CheckRange(collections_max, 1, 100'000, "limits.collections_max"));
+  LC_RETURN_IF_ERROR(CheckRange(generations_max, 1, 100'000, "limits.generations_max"));
+  LC_RETURN_IF_ERROR(CheckRange(manifest_bytes_max, 2, 16 << 20, "limits.manifest_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_bytes_max, 1, 2 * kGiga - 1, "limits.encoder_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(adapter_bytes_max, 1, kGiga, "limits.adapter_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(adapters_max, 1, 10'000, "limits.adapters_max"));

@@ -22,6 +22,8 @@
 namespace lightcone::server {
 namespace {
 
+constexpr size_t kAliasesMax = 1'000;  // aliases of one collection, which its record holds
+
 // Part of the fingerprints that the store keeps: the older settings have their places in it, and a newer one is named
 // where it is set.
 std::string TextOf(const IndexChange& change) {
@@ -216,6 +218,10 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
     std::vector<std::string>& aliases = change.Join(*collection).record().aliases;
     std::erase(aliases, alias);
     if (target == nullptr || collection != target->collection.get()) continue;
+    if (aliases.size() >= kAliasesMax) {
+      return ResourceExhausted(
+          StrCat("collection '", name, "' has ", aliases.size(), " aliases; allowed: at most ", kAliasesMax));
+    }
     aliases.insert(std::upper_bound(aliases.begin(), aliases.end(), alias), alias);
   }
   change.request().collection = (target != nullptr ? target : old)->collection->number();

@@ -20,8 +20,6 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kManifestBytesMax = 4 << 20;
-
 // Whether embeddings of the new generation can ever meet those that the collection has.
 absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, const GenerationRecord& made) {
   const auto refuse = [](std::string_view field, const std::string& value, const std::string& allowed) {
@@ -63,15 +61,20 @@ struct NewGeneration {
 
 absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call,
                                                 const Limits& limits) {
-  if (call.manifest_json.size() > kManifestBytesMax) {
+  if (static_cast<int64_t>(call.manifest_json.size()) > limits.manifest_bytes_max) {
     return InvalidField("manifest_json", StrCat(call.manifest_json.size(), " bytes long"),
-                        StrCat("at most ", kManifestBytesMax));
+                        StrCat("at most ", limits.manifest_bytes_max, " bytes (limits.manifest_bytes_max)"));
+  }
+  if (static_cast<int64_t>(state.generations.size()) >= limits.generations_max) {
+    return ResourceExhausted(StrCat("collection '", state.record.name, "' has ", state.generations.size(),
+                                    " generations; allowed: at most ", limits.generations_max,
+                                    " (limits.generations_max)"));
   }
   if (static_cast<int64_t>(call.encoder.size()) > limits.encoder_bytes_max) {
     return InvalidField("encoder", StrCat(call.encoder.size(), " bytes long"),
                         StrCat("at most ", limits.encoder_bytes_max));
   }
-  LC_RETURN_IF_ERROR(CheckPayload(call.manifest_json, kManifestBytesMax, "manifest_json"));
+  LC_RETURN_IF_ERROR(CheckPayload(call.manifest_json, limits.manifest_bytes_max, "manifest_json"));
   NewGeneration made;
   GenerationRecord& record = made.record;
   const auto json = nlohmann::json::parse(call.manifest_json, nullptr, /*allow_exceptions=*/false);
@@ -197,7 +200,7 @@ absl::StatusOr<std::vector<GenerationStatus>> GenerationCalls::List(const std::s
   const auto state = served->collection->state();
   std::vector<GenerationStatus> list;
   for (const GenerationRecord& g : state->generations) {
-    list.push_back(StatusOf(*served->collection, *state, g.generation));
+    list.push_back(StatusWithoutManifest(*served->collection, *state, g.generation));
   }
   return list;
 }

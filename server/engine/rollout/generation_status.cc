@@ -9,6 +9,13 @@
 namespace lightcone::server {
 
 GenerationStatus StatusOf(const Collection& collection, const CollectionState& state, uint32_t generation) {
+  GenerationStatus status = StatusWithoutManifest(collection, state, generation);
+  status.manifest_json = state.Find(generation)->manifest_json;
+  return status;
+}
+
+GenerationStatus StatusWithoutManifest(const Collection& collection, const CollectionState& state,
+                                       uint32_t generation) {
   LC_DCHECK(state.Find(generation) != nullptr);
   const GenerationRecord& record = *state.Find(generation);
   GenerationStatus status;
@@ -35,7 +42,6 @@ GenerationStatus StatusOf(const Collection& collection, const CollectionState& s
   }
   status.registered = absl::FromUnixMicros(record.registered_us);
   if (record.activated_us) status.activated = absl::FromUnixMicros(*record.activated_us);
-  status.manifest_json = record.manifest_json;
   return status;
 }
 

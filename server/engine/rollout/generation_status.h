@@ -12,4 +12,7 @@ namespace lightcone::server {
 // REQUIRES: `generation` is one of the state's.
 GenerationStatus StatusOf(const Collection& collection, const CollectionState& state, uint32_t generation);
 
+// StatusOf without the manifest, which may be long.
+GenerationStatus StatusWithoutManifest(const Collection& collection, const CollectionState& state, uint32_t generation);
+
 }  // namespace lightcone::server
