@@ -97,7 +97,7 @@ struct Start {
   int talk, output, niceness;  // talk: -1 without a connection
   pid_t parent;
   const sigset_t* signals;
-  int64_t memory_bytes_max;
+  int64_t memory_bytes_max, file_bytes_max;
   volatile int error = 0;  // error of exec
 };
 
@@ -126,10 +126,14 @@ struct Start {
     ::setrlimit(RLIMIT_DATA, &limit);
   }
 #endif
-  if (start.talk >= 0) {  // a core of every input that crashes it, as large as its network, would fill the disk
-    const rlimit none{0, 0};
-    ::setrlimit(RLIMIT_CORE, &none);
+  if (start.file_bytes_max > 0) {
+    const rlimit limit{static_cast<rlim_t>(start.file_bytes_max), static_cast<rlim_t>(start.file_bytes_max)};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::signal(SIGXFSZ, SIG_DFL);  // This process may ignore it.
   }
+  // A core of every input that crashes it, as large as its network, would fill the disk.
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
   // Where memory runs out it is this one that the kernel ends.
   const int score = ::open("/proc/self/oom_score_adj", O_WRONLY);
   if (score >= 0) {
@@ -182,8 +186,9 @@ absl::StatusOr<Spawned> Spawn(const ChildProgram& program, int talk) {
   // Appended to: one who cuts it while the program runs gets no hole.
   const int output = ::open(program.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
   if (output < 0) return ErrnoStatus(errno, "open", program.output);
-  Start start{word_pointers.data(),    environment_pointers.data(), talk, output, program.niceness, ::getpid(), nullptr,
-              program.memory_bytes_max};
+  Start start{
+      word_pointers.data(),     environment_pointers.data(), talk, output, program.niceness, ::getpid(), nullptr,
+      program.memory_bytes_max, program.file_bytes_max};
   pid_t pid = -1;
   int failed = 0;
   {

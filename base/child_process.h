@@ -26,6 +26,7 @@ struct ChildProgram {
   std::string output;            // file for what the program prints; written anew
   int niceness = 19;             // 0 .. 19: how far it stands back; 19: the idle class of sched(7)
   int64_t memory_bytes_max = 0;  // limit of its own writable memory; 0: no limit
+  int64_t file_bytes_max = 0;    // length of a file that it writes, beyond which SIGXFSZ ends it; 0: no limit
 };
 
 // Runs the program to its end. Its exit code; 128 + the number of the signal that ended it. CANCELLED once `cancelled`
