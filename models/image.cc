@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/status.h"
+#include "models/image_fit.h"
 #include "models/image_jpeg.h"
 
 namespace lightcone {
@@ -101,12 +102,16 @@ absl::StatusOr<Image> DecodeWebp(std::string_view bytes, const ImageLimits& limi
 }  // namespace
 
 absl::StatusOr<Image> DecodeImage(std::string_view bytes, const ImageLimits& limits) {
+  return DecodeImageFor(bytes, limits, {});
+}
+
+absl::StatusOr<Image> DecodeImageFor(std::string_view bytes, const ImageLimits& limits, const ImageFit& fit) {
   if (static_cast<int64_t>(bytes.size()) > limits.bytes_max) {
     return FieldError(absl::StatusCode::kResourceExhausted, "image", StrCat(bytes.size(), " bytes"),
                       StrCat("up to ", limits.bytes_max, " bytes"));
   }
   if (bytes.substr(0, 8) == kPngMagic) return DecodePng(bytes, limits);
-  if (bytes.substr(0, 3) == "\xff\xd8\xff") return internal::DecodeJpeg(bytes, limits);
+  if (bytes.substr(0, 3) == "\xff\xd8\xff") return internal::DecodeJpeg(bytes, limits, fit);
   if (bytes.size() >= 12 && bytes.substr(0, 4) == "RIFF" && bytes.substr(8, 4) == "WEBP") {
     return DecodeWebp(bytes, limits);
   }

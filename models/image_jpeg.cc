@@ -52,7 +52,15 @@ void OnProgress(j_common_ptr jpeg) {
   std::longjmp(reader->escape, 1);
 }
 
-bool Open(Reader* reader, const unsigned char* data, unsigned long size) {
+// By how much each side is divided while it is decoded: libjpeg then leaves the finer frequencies out.
+unsigned int DivisorFor(int64_t width, int64_t height, const ImageFit& fit) {
+  unsigned int divisor = 1;
+  if (fit.width <= 0 || fit.height <= 0) return divisor;
+  while (divisor < 8 && width / (4 * divisor) >= fit.width && height / (4 * divisor) >= fit.height) divisor *= 2;
+  return divisor;
+}
+
+bool Open(Reader* reader, const unsigned char* data, unsigned long size, const ImageFit& fit) {
   reader->jpeg.err = jpeg_std_error(&reader->errors);
   reader->errors.error_exit = OnError;
   reader->errors.emit_message = OnMessage;
@@ -70,6 +78,8 @@ bool Open(Reader* reader, const unsigned char* data, unsigned long size) {
   } else {
     reader->jpeg.out_color_space = JCS_RGB;
   }
+  reader->jpeg.scale_num = 1;
+  reader->jpeg.scale_denom = DivisorFor(reader->jpeg.image_width, reader->jpeg.image_height, fit);
   jpeg_calc_output_dimensions(&reader->jpeg);
   return true;
 }
@@ -108,14 +118,16 @@ std::vector<uint8_t> CmykToRgb(const std::vector<uint8_t>& cmyk, bool inverted) 
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeJpeg(std::string_view bytes, const ImageLimits& limits) {
+absl::StatusOr<Image> DecodeJpeg(std::string_view bytes, const ImageLimits& limits, const ImageFit& fit) {
   Reader reader{};
   Closer closer{&reader};
   const auto corrupt = [&reader] { return InvalidArgument(StrCat("corrupt or truncated JPEG: ", reader.message)); };
-  if (!Open(&reader, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) return corrupt();
+  if (!Open(&reader, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), fit)) return corrupt();
   const int64_t width = reader.jpeg.output_width, height = reader.jpeg.output_height;
-  if (width * height > limits.pixels_max) {
-    return FieldError(absl::StatusCode::kResourceExhausted, "JPEG size", StrCat(width, " x ", height, " pixels"),
+  const int64_t stored_width = reader.jpeg.image_width, stored_height = reader.jpeg.image_height;
+  if (stored_width * stored_height > limits.pixels_max) {
+    return FieldError(absl::StatusCode::kResourceExhausted, "JPEG size",
+                      StrCat(stored_width, " x ", stored_height, " pixels"),
                       StrCat("up to ", limits.pixels_max, " pixels"));
   }
   const int components = reader.jpeg.out_color_space == JCS_GRAYSCALE ? 1 : reader.jpeg.num_components == 4 ? 4 : 3;

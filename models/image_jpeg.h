@@ -4,11 +4,11 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "models/image.h"
+#include "models/image_fit.h"
 
 namespace lightcone::internal {
 
-// Same contract as DecodeImage, for bytes that begin with a JPEG marker. The size limit is checked by the caller.
-absl::StatusOr<Image> DecodeJpeg(std::string_view bytes, const ImageLimits& limits);
+// Same contract as DecodeImageFor, for bytes that begin with a JPEG marker. The size limit is checked by the caller.
+absl::StatusOr<Image> DecodeJpeg(std::string_view bytes, const ImageLimits& limits, const ImageFit& fit);
 
 }  // namespace lightcone::internal

@@ -40,8 +40,8 @@ std::vector<Taps> AxisTaps(int from, int to) {
   return taps;
 }
 
+// REQUIRES: another number of channels.
 std::vector<uint8_t> ToChannels(const Image& image, int channels) {
-  if (image.channels == channels) return image.pixels;
   const size_t n = static_cast<size_t>(image.height) * image.width;
   std::vector<uint8_t> out(n * channels);
   for (size_t i = 0; i < n; ++i) {
@@ -70,7 +70,9 @@ std::vector<float> ResizeMatrix(int from, int to) {
 Image ResizeImage(const Image& image, int height, int width, int channels) {
   LC_DCHECK(height > 0 && width > 0 && (channels == 1 || channels == 3));
   Image out{height, width, channels, {}};
-  const std::vector<uint8_t> source = ToChannels(image, channels);
+  std::vector<uint8_t> converted;
+  if (image.channels != channels) converted = ToChannels(image, channels);
+  const std::vector<uint8_t>& source = image.channels == channels ? image.pixels : converted;
   if (image.height == height && image.width == width) {
     out.pixels = source;
     return out;

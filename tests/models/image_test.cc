@@ -10,6 +10,8 @@
 #include <cstdlib>
 
 #include "base/status.h"
+#include "models/header_size.h"
+#include "models/image_fit.h"
 
 namespace lightcone {
 namespace {
@@ -168,6 +170,58 @@ TEST(DecodeImage, LimitsAreResourceExhaustedForEveryFormat) {
     ExpectError(file, absl::StatusCode::kResourceExhausted, "20 x 20 pixels; allowed: up to 399 pixels", few_pixels);
     ExpectError(file, absl::StatusCode::kResourceExhausted, "allowed: up to 10 bytes", few_bytes);
   }
+}
+
+TEST(DecodeImage, AJpegIsHalvedWhileItIsDecodedWhereItStaysTwiceAsLargeAsWanted) {
+  std::vector<uint8_t> pixels;  // too large for Gradient, which would begin anew within it
+  for (int i = 0; i < 80 * 64; ++i) {
+    for (const int c : {0, 30, 60}) pixels.push_back(static_cast<uint8_t>(20 + c + i / 64 + i % 64));
+  }
+  const std::string file = Jpeg(pixels, 80, 64, 3);
+  const auto whole = DecodeImage(file);
+  ASSERT_TRUE(whole.ok());
+  const std::pair<ImageFit, int> cases[] = {{{40, 32}, 80}, {{20, 16}, 40}, {{20, 17}, 80}, {{10, 8}, 20},
+                                            {{5, 4}, 10},   {{1, 1}, 10},   {{0, 0}, 80}};
+  for (const auto& [fit, height] : cases) {
+    const auto image = DecodeImageFor(file, {}, fit);
+    ASSERT_TRUE(image.ok());
+    EXPECT_EQ(image->height, height) << fit.height << " x " << fit.width;
+    EXPECT_EQ(image->width, height * 64 / 80);
+    if (fit.height == 0) continue;
+    const Image fast = ResizeImage(*image, fit.height, fit.width, 3),
+                slow = ResizeImage(*whole, fit.height, fit.width, 3);
+    for (size_t i = 0; i < slow.pixels.size(); ++i) ASSERT_NEAR(fast.pixels[i], slow.pixels[i], 6);
+  }
+  ExpectError(file, absl::StatusCode::kResourceExhausted, "64 x 80 pixels", {1 << 20, 64 * 80 - 1});
+}
+
+TEST(ReadImageSize, IsWhatTheDecoderFinds) {
+  const auto pixels = Gradient(20, 30, 3);
+  std::vector<uint8_t> with_alpha;
+  for (size_t i = 0; i < 20 * 30; ++i) with_alpha.insert(with_alpha.end(), {1, 2, 3, static_cast<uint8_t>(i)});
+  uint8_t* lossy = nullptr;
+  const size_t lossy_bytes = WebPEncodeRGB(pixels.data(), 30, 20, 90, 80, &lossy);
+  const std::string webp(reinterpret_cast<char*>(lossy), lossy_bytes);
+  WebPFree(lossy);
+  for (const std::string& file : {Png(pixels, 20, 30, PNG_FORMAT_RGB), Jpeg(pixels, 20, 30, 3), webp,
+                                  Webp(pixels, 20, 30, 3), Webp(with_alpha, 20, 30, 4)}) {
+    const auto size = ReadImageSize(file);
+    ASSERT_TRUE(size.has_value()) << file.substr(0, 16);
+    EXPECT_EQ(size->width, 30);
+    EXPECT_EQ(size->height, 20);
+    for (size_t bytes = 0; bytes < file.size();
+         ++bytes) {  // no byte behind the end is read, and a size is right or none
+      const std::string cut = file.substr(0, bytes);
+      const auto of_cut = ReadImageSize(cut);
+      EXPECT_TRUE(!of_cut || (of_cut->width == 30 && of_cut->height == 20)) << bytes;
+    }
+  }
+  const std::string canvas("RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x3f\x1f\0\x7f\x3e\0", 30);
+  const auto large = ReadImageSize(canvas);
+  ASSERT_TRUE(large.has_value());
+  EXPECT_EQ(large->pixels(), 8'000 * 16'000);
+  EXPECT_FALSE(ReadImageSize("").has_value());
+  EXPECT_FALSE(ReadImageSize("GIF89a").has_value());
 }
 
 TEST(ResizeImage, ShrinkingAveragesTheFootprint) {
