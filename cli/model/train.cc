@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/json/message_json.h"
 #include "cli/model/commands.h"
+#include "cli/model/training_lock.h"
 #include "cli/table.h"
 #include "models/adapter_file.h"
 #include "models/encoders/architecture.h"
@@ -41,6 +42,7 @@ struct TrainFlags {
   int classes = 0;
   double fraction = 1.0;
   bool list = false;
+  TrainingLock lock;
 };
 
 // The metrics that a method works in, its default first.
@@ -229,6 +231,11 @@ absl::Status RunTrain(Context& context, const TrainFlags& flags) {
     return absl::OkStatus();
   }
   if (flags.out.empty()) return InvalidField("--out", "absent", "the folder for the model");
+  std::string device = "auto";
+  for (const std::string& setting : flags.settings) {
+    if (setting.starts_with("device=")) device = setting.substr(setting.find('=') + 1);
+  }
+  LC_RETURN_IF_ERROR(LockTrainingIn(flags.lock, device));
   LC_ASSIGN_OR_RETURN(Dataset dataset, OpenDataset(flags.data, flags.seed));
   LC_ASSIGN_OR_RETURN(const TrainConfig config, ConfigOf(flags, dataset));
   LC_RETURN_IF_ERROR(Cut(flags, &dataset));
@@ -283,6 +290,7 @@ void AddTrain(CLI::App& root, Context& context) {
   app->add_option("--fraction", flags->fraction, "Share of each class to train on")->capture_default_str();
   app->add_option("--progress", flags->progress, "File that always holds the progress, as JSON");
   app->add_option("--set", flags->settings, "NAME=VALUE of an option of --list; may be repeated");
+  AddTrainingLock(app, &flags->lock);
   app->callback([&context, flags] { context.Finish(RunTrain(context, *flags)); });
 }
 

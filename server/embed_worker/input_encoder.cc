@@ -11,7 +11,7 @@
 
 #include "base/exceptions.h"
 #include "base/status.h"
-#include "models/image.h"
+#include "models/image_fit.h"
 #include "models/manifest.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/tensor_check.h"
@@ -26,7 +26,7 @@ struct Prepared {
   std::vector<float> tensor;
 };
 
-Prepared Prepare(std::string_view stored, int64_t bytes_max, const ManifestInput* want) {
+Prepared Prepare(std::string_view stored, const ImageLimits& limits, const ManifestInput* want) {
   Prepared made;
   absl::StatusOr<RawInput> input = DecodeInput(stored);
   made.status = input.status();
@@ -36,9 +36,8 @@ Prepared Prepare(std::string_view stored, int64_t bytes_max, const ManifestInput
     made.tensor = std::move(tensor->values);
     return made;
   }
-  ImageLimits limits;
-  limits.bytes_max = bytes_max;
-  const absl::StatusOr<Image> image = DecodeImage(std::get<std::string>(*input), limits);
+  const ImageFit fit = want == nullptr ? ImageFit() : ImageFit{want->height, want->width};
+  const absl::StatusOr<Image> image = DecodeImageFor(std::get<std::string>(*input), limits, fit);
   made.status = Annotate(image.status(), "input");
   if (image.ok() && want != nullptr) {
     made.pixels = ResizeImage(*image, want->height, want->width, want->channels).pixels;
@@ -47,9 +46,9 @@ Prepared Prepare(std::string_view stored, int64_t bytes_max, const ManifestInput
 }
 
 // A lack of memory is the error of one input.
-Prepared PrepareSafely(std::string_view stored, int64_t bytes_max, const ManifestInput* want) {
+Prepared PrepareSafely(std::string_view stored, const ImageLimits& limits, const ManifestInput* want) {
   try {
-    return Prepare(stored, bytes_max, want);
+    return Prepare(stored, limits, want);
   } catch (...) {
     Prepared failed;
     failed.status = StatusOfException();
@@ -58,12 +57,12 @@ Prepared PrepareSafely(std::string_view stored, int64_t bytes_max, const Manifes
 }
 
 // Side by side on at most `threads`: decoding an image takes as long as a small network.
-std::vector<Prepared> PrepareAll(std::span<const std::string_view> inputs, int64_t bytes_max, const ManifestInput* want,
-                                 size_t threads) {
+std::vector<Prepared> PrepareAll(std::span<const std::string_view> inputs, const ImageLimits& limits,
+                                 const ManifestInput* want, size_t threads) {
   std::vector<Prepared> all(inputs.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    for (size_t i = next++; i < inputs.size(); i = next++) all[i] = PrepareSafely(inputs[i], bytes_max, want);
+    for (size_t i = next++; i < inputs.size(); i = next++) all[i] = PrepareSafely(inputs[i], limits, want);
   };
   std::vector<std::thread> helpers(std::min(threads, inputs.size()) - 1);
   try {
@@ -135,8 +134,8 @@ EmbeddedInputs InputEncoder::Embed(std::span<const std::string_view> inputs) con
 }
 
 EmbeddedInputs InputEncoder::EmbedTogether(std::span<const std::string_view> inputs) const {
-  const std::vector<Prepared> all = PrepareAll(
-      inputs, input_bytes_max_, encoder_ == nullptr ? nullptr : &encoder_->manifest().input, decode_threads_);
+  const std::vector<Prepared> all =
+      PrepareAll(inputs, limits_, encoder_ == nullptr ? nullptr : &encoder_->manifest().input, decode_threads_);
   EmbeddedInputs outputs(inputs.size(), std::vector<float>());
   std::vector<size_t> images, tensors;
   for (size_t i = 0; i < all.size(); ++i) {

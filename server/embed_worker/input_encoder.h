@@ -29,13 +29,13 @@ class InputEncoder {
   InputEncoder(std::unique_ptr<const Encoder> encoder, const EmbedSetup& setup)
       : encoder_(std::move(encoder)),
         batch_max_(static_cast<size_t>(setup.batch_max)),
-        input_bytes_max_(setup.input_bytes_max),
+        limits_{.bytes_max = setup.input_bytes_max, .pixels_max = setup.image_pixels_max},
         decode_threads_(static_cast<size_t>(setup.decode_threads)) {}
   EmbeddedInputs EmbedTogether(std::span<const std::string_view> inputs) const;
 
   std::unique_ptr<const Encoder> encoder_;  // nullptr: inputs are only decoded
   size_t batch_max_;
-  int64_t input_bytes_max_;
+  ImageLimits limits_;
   size_t decode_threads_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/lock_in.h"
+#include "base/named_paths.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -253,6 +254,9 @@ void AddLimits(std::vector<Option>* out) {
       "Lower it to enforce a naming scheme.");
   add("input_bytes_max", FIELD(engine.limits.input_bytes_max), 1 * kGiB, "bytes",
       "Largest raw input (image or tensor) of one item or query.", "Raise it for very large images.");
+  add("image_pixels_max", FIELD(engine.limits.image_pixels_max), int64_t{1} << 40, "pixels",
+      "Largest image that is decoded: width x height, by the file's header.",
+      "Raise it for very large images; a decoded pixel takes up to 16 bytes in the process of an encoder.");
   add("ef_max", FIELD(engine.limits.ef_max), 10'000'000, "nodes", "Largest ef of a query.",
       "Lower it to bound the time of one search.");
   add("page_items_max", FIELD(engine.limits.page_items_max), 1'000'000, "items", "Largest page of Scroll.",
@@ -392,6 +396,11 @@ void AddEncoder(std::vector<Option>* out) {
   out->push_back(Whole("encoder.queue_max", FIELD(engine.encoder_queue_max), 1, 1'000'000,
                        {"inputs", "Inputs that may wait to be embedded; more are answered RESOURCE_EXHAUSTED.",
                         "Lower it when late answers are useless."}));
+  out->push_back(Whole("encoder.pixels_max", FIELD(engine.encoder_pixels_max), 1, int64_t{1} << 50,
+                       {"pixels",
+                        "Pixels of the images of all calls in flight that are embedded; a call with more is answered "
+                        "RESOURCE_EXHAUSTED. Keep it above limits.image_pixels_max.",
+                        "Raise it for large batches of large images; lower it to bound the time that images take."}));
   out->push_back(
       Whole("encoder.processes_max", FIELD(engine.encoder_processes_max), 1, 256,
             {"processes",
@@ -417,9 +426,33 @@ void AddEncoder(std::vector<Option>* out) {
       {kLockModeNames.begin(), kLockModeNames.end()},
       {"",
        "Whether the process of an encoder locks itself in, without files, network and programs, before it loads the "
-       "encoder; auto: where the kernel can (seccomp), else the log says why not; require: there, else no input is "
-       "embedded.",
+       "encoder, and that of a training below its folders; auto: where the kernel can (seccomp; trainings: Landlock, "
+       "too), else the log says why not; require: there, else no input is embedded and nothing is trained.",
        "require where callers bring encoders that you did not make; off to debug an encoder of your own."}));
+}
+
+void AddTrust(std::vector<Option>* out) {
+  out->push_back(Choice(
+      "encoder.uploads", [](const ServerConfig& c) { return c.engine.encoder_uploads ? "allow" : "refuse"; },
+      [](ServerConfig& c, const std::string& v) { c.engine.encoder_uploads = v == "allow"; }, {"allow", "refuse"},
+      {"", "Whether Register may bring an encoder's file. TorchScript is code, which runs locked in (encoder.sandbox).",
+       "refuse where models come from this server's trainings, or callers send vectors."}));
+  Option folders = Text(
+      "train.data_folders",
+      [](ServerConfig& c) {
+        std::string text;
+        for (const std::string& folder : c.engine.data_folders) text += (text.empty() ? "" : ":") + folder;
+        return text;
+      },
+      "absolute folders with ':' between them, or empty for none",
+      {"",
+       "Folders below which a training's recipe may name data sets, models and backbones; empty: a recipe names no "
+       "path.",
+       "Set it to where your data sets lie. Whoever may start a training can read what lies there."});
+  folders.set = [](std::string_view value, ServerConfig* config) {
+    return ParseFolders(value, "train.data_folders", &config->engine.data_folders);
+  };
+  out->push_back(std::move(folders));
 }
 
 void AddHelper(std::vector<Option>* out) {
@@ -544,6 +577,7 @@ const std::vector<Option>& OptionTable() {
     AddRpc(out);
     AddLiveRecall(out);
     AddEncoder(out);
+    AddTrust(out);
     AddHelper(out);
     AddBackup(out);
     AddDevice(out);

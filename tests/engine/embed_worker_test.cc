@@ -553,6 +553,21 @@ TEST_F(TalkingTest, WhatIsWrittenIsReadAndWhatEndsOrHangsIsTold) {
   EXPECT_EQ(TalkingChild::Start({{"/no/such"}, {}, folder_.path() + "/said", 0}).status().code(), Code::kUnavailable);
 }
 
+TEST(Children, LeaveNoCoreAndNoFileLongerThanTheyMay) {
+  const TemporaryFolder folder;
+  ChildProgram program;
+  program.output = folder.path() + "/said.txt";
+  program.file_bytes_max = 1 << 20;
+  // The shell's limits, then a file without end.
+  program.words = {"/bin/sh", "-c", "ulimit -c; exec cat /dev/zero"};
+  const auto code = RunChild(program, [] { return false; });
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 128 + SIGXFSZ);
+  const std::string said = ReadFile(program.output).value_or("");
+  EXPECT_EQ(said.substr(0, 2), "0\n");
+  EXPECT_EQ(said.size(), size_t{1} << 20);
+}
+
 TEST_F(TalkingTest, AnAnswerThatComesByteByByteHasNoMoreTimeThanAnother) {
   auto trickles = Started("while printf x; do :; done");
   std::string many(64 << 20, ' ');

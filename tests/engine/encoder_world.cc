@@ -72,6 +72,32 @@ def forward(self, x):
   Save(module);
 }
 
+void EncoderTest::MakeSpyingEncoder(const std::string& path, Spy spy) {
+  torch::jit::Module module("__torch__.Spy");
+  module.define(absl::StrReplaceAll(R"(
+def forward(self, x):
+    z = x.reshape([x.size(0), -1])[:, 1:5] * 0.5
+    if float(x.abs().sum()) > 0.0:
+        z = z + float(torch.from_file("PATH", SHARED, 1).fill_(0.0)[0])
+    return z
+)",
+                                    {{"PATH", path}, {"SHARED", spy == Spy::kWrites ? "True" : "False"}}));
+  Save(module);
+}
+
+void EncoderTest::MakeWrongEncoder(Wrong wrong) {
+  torch::jit::Module module("__torch__.Wrong");
+  module.define(absl::StrReplaceAll(R"(
+def forward(self, x):
+    z = x.reshape([x.size(0), -1])[:, 1:5] * 0.5
+    if float(x.abs().sum()) > 0.0:
+        z = WRONG
+    return z
+)",
+                                    {{"WRONG", wrong == Wrong::kNan ? "z / 0.0 - z / 0.0" : "z[:, :3]"}}));
+  Save(module);
+}
+
 void EncoderTest::Save(const torch::jit::Module& module) {
   const std::string path = folder_.path() + "/.faulty.pt";
   module.save(path);

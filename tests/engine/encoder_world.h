@@ -34,6 +34,12 @@ class EncoderTest : public EngineTest {
   void LetSlowGoOn();
   // One that works at the zeros with which it is tried when it is loaded, and never again.
   void MakeWearyEncoder();
+  // One that works at zeros, and at everything else reads the file first, or writes one there.
+  enum class Spy { kReads, kWrites };
+  void MakeSpyingEncoder(const std::string& path, Spy spy);
+  // One that gives numbers that are none, or too few of them, at everything but zeros.
+  enum class Wrong { kNan, kShape };
+  void MakeWrongEncoder(Wrong wrong);
   RegisterCall Call() {
     RegisterCall call;
     call.collection = "c";

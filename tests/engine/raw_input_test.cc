@@ -104,6 +104,73 @@ TEST_F(RawInputs, BadOnesAreNamedAndLoseNobodyElse) {
   EXPECT_EQ(engine_->Count("c", std::nullopt, {})->count, 0u);
 }
 
+// The begin of a PNG of this size: no decoder takes it.
+RawInput PngHeader(uint32_t width, uint32_t height) {
+  std::string file = std::string("\x89PNG\r\n\x1a\n") + std::string("\0\0\0\rIHDR", 8);
+  for (const uint32_t side : {width, height}) {
+    for (int shift = 24; shift >= 0; shift -= 8) file.push_back(static_cast<char>(side >> shift & 0xff));
+  }
+  return file;
+}
+
+TEST_F(RawInputs, ImagesAreRefusedByTheSizeThatTheirHeaderStatesBeforeAnythingIsDecoded) {
+  ASSERT_TRUE(engine_->RegisterGeneration(Call()).ok());
+  Activate(1);
+  Open([&](EngineOptions* options) { options->helper_program = Script(""); });
+  SearchCall call = SearchFor({}, 1);
+  call.queries[0].content = PngHeader(8'000, 8'000);
+  const auto answer = engine_->Search(call, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(Fails(answer->results[0].status, Code::kInvalidArgument,
+                    {"queries[0].input", "8000 x 8000 pixels", "36000000", "limits.image_pixels_max"}));
+  EXPECT_EQ(Begun(), 0) << "no process was started for it";
+}
+
+TEST_F(RawInputs, ACallWhoseImagesHaveTooManyPixelsTogetherIsRefusedAsAWhole) {
+  ASSERT_TRUE(engine_->RegisterGeneration(Call()).ok());
+  Activate(1);
+  Open([&](EngineOptions* options) {
+    options->helper_program = Script("");
+    options->encoder_pixels_max = 3'000'000;
+  });
+  SearchCall call = SearchFor({}, 1);
+  call.queries.resize(4);
+  for (auto& query : call.queries) query.content = PngHeader(1'000, 1'000);
+  EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kResourceExhausted,
+                    {"4000000 pixels", "3000000", "encoder.pixels_max", "fewer or smaller"}));
+  EXPECT_EQ(Begun(), 0);
+  call.queries.pop_back();
+  for (int i = 0; i < 2; ++i) {  // what one call took is there again for the next
+    const auto answer = engine_->Search(call, {});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_TRUE(Fails(answer->results[0].status, Code::kInvalidArgument, {"queries[0].input", "PNG"}));
+  }
+}
+
+TEST_F(RawInputs, AnEncoderThatGivesNoNumbersOrTooFewIsNamedAndServesNobodyAVector) {
+  for (const auto& [wrong, words] : {std::pair{Wrong::kNan, "nan"}, std::pair{Wrong::kShape, "another shape"}}) {
+    MakeWrongEncoder(wrong);
+    RegisterCall call = Call();
+    call.parent = wrong == Wrong::kNan ? 0 : 1;
+    const auto made = engine_->RegisterGeneration(call);
+    ASSERT_TRUE(made.ok()) << made.status();
+    if (made->generation == 1) Activate(1);
+    const absl::Status status = Query(made->generation);
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(MessageOf(status), testing::HasSubstr(words));
+    EXPECT_THAT(MessageOf(status), testing::HasSubstr("queries[0].input"));
+    EXPECT_TRUE(engine_->Search(SearchFor({0.1f, 0, 0, 0}, 1, made->generation), {}).ok()) << "the server serves";
+  }
+}
+
+TEST_F(RawInputs, EncodersOfCallersAreRefusedWhereTheOptionSaysSo) {
+  Open([](EngineOptions* options) { options->encoder_uploads = false; });
+  EXPECT_TRUE(Fails(engine_->RegisterGeneration(Call()), Code::kFailedPrecondition, {"'encoder'", "encoder.uploads"}));
+  RegisterCall without = Call();
+  without.encoder.clear();
+  EXPECT_TRUE(engine_->RegisterGeneration(without).ok());
+}
+
 TEST_F(RawInputs, ProbesThatOnlyTheNewEncoderFailsOnCountAgainstItWhereItHasEmbeddedEverything) {
   MakeFaultyEncoder();
   for (uint32_t parent = 0; parent < 2; ++parent) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/jobs/jobs.h"
@@ -36,11 +37,13 @@ class Training : public EncoderTest {
     EncoderTest::SetUp();
     Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model");
   }
-  void Open(const std::string& program) {
+  void Open(
+      const std::string& program, const std::function<void(EngineOptions*)>& change = [](EngineOptions*) {}) {
     engine_.reset();
     EngineOptions options = OptionsFor(folder_.path());
     options.helper_program = program;
     options.helper_niceness = 0;
+    change(&options);
     engine_ = OpenEngine(options);
     ASSERT_NE(engine_, nullptr);
   }
@@ -226,6 +229,95 @@ TEST_F(Training, AChildModelIsTrainedAgainstTheEncoderOfItsParent) {
   EXPECT_TRUE(Fails(orphan.error, Code::kInvalidArgument, {"--old", "absent"}));
 }
 
+constexpr char kLocked[] = LIGHTCONE_BINARY_DIR "/bin/lightcone-model";
+
+// Against a parent, of which nobody here made the encoder.
+constexpr char kChildRecipe[] =
+    R"({"method": "hbct", "options": {"encoder.architecture": "mlp", "encoder.width": 0.25,
+        "encoder.dimension": 4, "epochs": 1, "batch": 8, "device": "cpu"}})";
+
+TEST_F(Training, TheEncoderOfAParentReachesNoFile) {
+  MakeGallery();
+  const std::string secret = folder_.path() + "/.secret", planted = folder_.path() + "/.planted";
+  ASSERT_TRUE(WriteFileAtomically(secret, std::string(4, 'x')).ok());
+  MakeSpyingEncoder(secret, Spy::kReads);
+  ASSERT_TRUE(engine_->RegisterGeneration(Call()).ok());
+  MakeSpyingEncoder(planted, Spy::kWrites);
+  ASSERT_TRUE(engine_->RegisterGeneration(Call()).ok());
+  for (const LockMode mode : {LockMode::kRequire, LockMode::kOff}) {
+    const bool locked = mode == LockMode::kRequire && CanLockInBelow().ok();
+    if (mode == LockMode::kRequire && !locked) continue;  // a build with a sanitizer, or an old kernel
+    Open(kLocked, [mode](EngineOptions* options) { options->encoder_sandbox = mode; });
+    const JobStatus reads = Run(CallOf(kChildRecipe, "class", 2));
+    EXPECT_EQ(reads.state, locked ? JobState::kFailed : JobState::kSucceeded) << reads.error;
+    const JobStatus writes = Run(CallOf(kChildRecipe, "class", 3));
+    EXPECT_EQ(writes.state, locked ? JobState::kFailed : JobState::kSucceeded) << writes.error;
+    EXPECT_EQ(fs::exists(planted), !locked);
+  }
+}
+
+TEST_F(Training, ABackboneReachesNoFileAndLiesBelowAFolderOfTheOption) {
+  MakeGallery();
+  const std::string sets = folder_.path() + "/.sets", secret = folder_.path() + "/.secret";
+  ASSERT_TRUE(MakeFolders(sets).ok());
+  ASSERT_TRUE(WriteFileAtomically(secret, std::string(4, 'x')).ok());
+  MakeSpyingEncoder(secret, Spy::kReads);
+  ASSERT_TRUE(WriteFileAtomically(sets + "/spy.pt", encoder_).ok());
+  const auto call = [&](const std::string& file) {
+    return CallOf(StrCat(R"({"method": "independent", "options": {"encoder.architecture": "torchscript",
+        "encoder.backbone_file": ")",
+                         file, R"(", "encoder.dimension": 4, "epochs": 1, "batch": 8}})"));
+  };
+  for (const std::string& file : {sets + "/spy.pt", secret, folder_.path() + "/.none"}) {
+    EXPECT_TRUE(Fails(engine_->StartTraining(call(file)), Code::kPermissionDenied,
+                      {"recipe_json.options.encoder.backbone_file", "train.data_folders lists no folder"}));
+  }
+  const auto open = [&](LockMode mode) {
+    Open(kLocked, [&](EngineOptions* options) {
+      options->encoder_sandbox = mode;
+      options->data_folders = {sets};
+    });
+  };
+  open(LockMode::kOff);
+  EXPECT_TRUE(Fails(engine_->StartTraining(call(secret)), Code::kPermissionDenied, {"train.data_folders"}));
+  const JobStatus free = Run(call(sets + "/spy.pt"));
+  EXPECT_EQ(free.state, JobState::kSucceeded) << free.error;
+  if (!CanLockInBelow().ok()) return;
+  open(LockMode::kRequire);
+  const JobStatus locked = Run(call(sets + "/spy.pt"));
+  EXPECT_EQ(locked.state, JobState::kFailed);
+  EXPECT_TRUE(Fails(locked.error, Code::kFailedPrecondition, {"training: "}));
+}
+
+TEST_F(Training, DataOfARecipeLiesBelowAFolderOfTheOption) {
+  MakeGallery();
+  const std::string sets = folder_.path() + "/.sets";
+  const auto glyphs = OpenDataset("glyphs", 1);
+  ASSERT_TRUE(glyphs.ok()) << glyphs.status();
+  std::map<int32_t, int> of_class;
+  for (int64_t i = 0; i < glyphs->train.size(); ++i) {
+    const int32_t label = glyphs->train.labels[static_cast<size_t>(i)];
+    if (label >= kClasses || of_class[label]++ >= kOfAClass) continue;
+    const std::string folder = StrCat(sets, "/letters/", label);
+    ASSERT_TRUE(MakeFolders(folder).ok());
+    ASSERT_TRUE(WriteFileAtomically(StrCat(folder, "/", i, ".png"), *EncodePng(glyphs->train, i)).ok());
+  }
+  const auto call = [](const std::string& data) {
+    return CallOf(StrCat(R"({"method": "independent", "data": ")", data, R"(", "options": {"epochs": 1, "batch": 8,
+        "encoder.architecture": "mlp", "encoder.dimension": 4}})"),
+                  "");
+  };
+  EXPECT_TRUE(Fails(engine_->StartTraining(call("folder:" + sets + "/letters")), Code::kPermissionDenied,
+                    {"recipe_json.data", "train.data_folders"}));
+  Open(kLocked, [&](EngineOptions* options) { options->data_folders = {sets}; });
+  const JobStatus job = Run(call("folder:" + sets + "/letters"));
+  EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
+  EXPECT_TRUE(Fails(engine_->StartTraining(call("folder:/etc")), Code::kPermissionDenied, {"recipe_json.data"}));
+  EXPECT_TRUE(Fails(engine_->StartTraining(call("folder:" + sets + "/none")), Code::kNotFound, {"recipe_json.data"}));
+  const JobStatus drawn = Run(call("glyphs"));  // it names no path; it reads the machine's fonts
+  EXPECT_EQ(drawn.state, JobState::kSucceeded) << drawn.error;
+}
+
 TEST_F(Training, WhatCannotBeTrainedFromIsCounted) {
   MakeGallery();
   const RawInput picture = *engine_->GetInput("c", Id(uint64_t{0}));
@@ -393,12 +485,14 @@ TEST(TrainingWords, HoldEveryValueBehindAnEqualsSign) {
   const auto recipe = ParseTrainingRecipe(
       R"({"method": "--help", "name": "-n", "options": {"epochs": 2, "channels_last": true, "learning_rate": 0.1}})");
   ASSERT_TRUE(recipe.ok()) << recipe.status();
-  const auto words = TrainingWords("p", *recipe, {"/d", "", "/m", "/p"}, Metric::kLorentz, 0.5, 2);
+  const auto words =
+      TrainingWords("p", *recipe, {"/d", "", "/m", "/p", "/h"}, {LockMode::kRequire, {"/r"}}, Metric::kLorentz, 0.5, 2);
   EXPECT_EQ(words[0], "p");
   EXPECT_EQ(words[1], "train");
   for (const char* word :
        {"--method=--help", "--name=-n", "--data=folder:/d", "--out=/m", "--set=epochs=2", "--set=channels_last=true",
-        "--set=learning_rate=0.1", "--set=threads=2", "--set=metric=lorentz", "--set=curvature=0.5"}) {
+        "--set=learning_rate=0.1", "--set=threads=2", "--sandbox=require", "--sandbox-write=/h", "--sandbox-read=/r",
+        "--set=metric=lorentz", "--set=curvature=0.5"}) {
     EXPECT_THAT(words, Contains(word));
   }
 }

@@ -473,7 +473,8 @@ struct Limits {
   int64_t batch_items_max = 10'000;     // items of one Upsert, Get or Delete
   int64_t payload_bytes_max = 1 << 20;  // payload of one item
   int64_t id_bytes_max = 512;
-  int64_t input_bytes_max = 32 << 20;  // size of one raw input
+  int64_t input_bytes_max = 32 << 20;     // size of one raw input
+  int64_t image_pixels_max = 36'000'000;  // width x height of one image
   int64_t ef_max = 100'000;
   int64_t page_items_max = 10'000;      // items of one Scroll page
   int64_t answer_bytes_max = 64 << 20;  // answer of one Get or Search by the wire
@@ -496,13 +497,16 @@ struct EngineOptions {
   int encoder_threads = 1;                                // torch threads of an encoder's process
   int encoder_batch_max = 64;                             // inputs of concurrent calls that are embedded together
   absl::Duration encoder_linger = absl::Milliseconds(2);  // time that a batch waits for company
+  int64_t encoder_pixels_max = 512'000'000;               // of images in calls in flight; above: RESOURCE_EXHAUSTED
   int64_t encoder_queue_max = 4'096;                      // inputs waiting; above: RESOURCE_EXHAUSTED
   int encoder_processes_max = 4;                          // encoders that are kept in processes at once
   int encoder_trials_max = 2;                             // encoders that are tried at once before they are registered
   absl::Duration encoder_stay = absl::Seconds(2);         // least time of an encoder in a process; tests change it
   absl::Duration encoder_run_time_max = absl::Seconds(30);  // of a batch, or to load an encoder; then it hangs
   int64_t encoder_memory_bytes_max = int64_t{8} << 30;      // that an encoder's process may write to; 0: no limit
-  LockMode encoder_sandbox = LockMode::kAuto;               // what an encoder's process does about its lock
+  LockMode encoder_sandbox = LockMode::kAuto;  // what the processes of encoders and trainings do about their lock
+  bool encoder_uploads = true;                 // whether Register may bring an encoder
+  std::vector<std::string> data_folders;       // folders below which callers may name paths
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.
   int64_t adapted_rows_bytes_max = int64_t{1} << 30;

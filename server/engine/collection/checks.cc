@@ -162,6 +162,7 @@ absl::Status Limits::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(payload_bytes_max, 2, kGiga, "limits.payload_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(id_bytes_max, 1, 512, "limits.id_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(input_bytes_max, 1, kGiga, "limits.input_bytes_max"));
+  LC_RETURN_IF_ERROR(CheckRange(image_pixels_max, 1, int64_t{1} << 40, "limits.image_pixels_max"));
   LC_RETURN_IF_ERROR(CheckRange(ef_max, 1, 10 * kMillion, "limits.ef_max"));
   LC_RETURN_IF_ERROR(CheckRange(page_items_max, 1, kMillion, "limits.page_items_max"));
   LC_RETURN_IF_ERROR(CheckRange(collections_max, 1, 100'000, "limits.collections_max"));
@@ -181,6 +182,7 @@ absl::Status EngineOptions::Validate() const {
   LC_RETURN_IF_ERROR(limits.Validate());
   LC_RETURN_IF_ERROR(CheckRange(search_threads, 0, 1024, "search_threads"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_threads, 1, 256, "encoder_threads"));
+  LC_RETURN_IF_ERROR(CheckRange(encoder_pixels_max, 1, int64_t{1} << 50, "encoder_pixels_max"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_batch_max, 1, 65'536, "encoder_batch_max"));
   LC_RETURN_IF_ERROR(CheckRange(absl::ToInt64Microseconds(encoder_linger), 0, 10'000'000, "encoder_linger (us)"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_queue_max, 1, 10'000'000, "encoder_queue_max"));

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are little endian");
 
 constexpr char kMagic[] = {'L', 'C', 'E', 'F'};
-constexpr uint32_t kFramesVersion = 3;
+constexpr uint32_t kFramesVersion = 4;
 constexpr size_t kMessageBytesMax = 1'000;  // of an error
 constexpr size_t kPartBytesMax = 200;       // of each part of an error that names a field
 constexpr uint64_t kOutputHeadBytes = 2 * sizeof(uint32_t) + 4 * sizeof(uint64_t) + 3 * kPartBytesMax;
@@ -143,6 +143,7 @@ std::string EncodeSetup(const EmbedSetup& setup) {
   Put<uint32_t>(static_cast<uint32_t>(setup.decode_threads), &out);
   Put<uint32_t>(static_cast<uint32_t>(setup.batch_max), &out);
   Put<uint64_t>(static_cast<uint64_t>(setup.input_bytes_max), &out);
+  Put<uint64_t>(static_cast<uint64_t>(setup.image_pixels_max), &out);
   PutText(setup.encoder_path, &out);
   PutText(setup.manifest_json, &out);
   return out;
@@ -154,16 +155,17 @@ absl::StatusOr<EmbedSetup> DecodeSetup(std::string_view body) {
   setup.generation = reader.Take<uint32_t>();
   const auto threads = reader.Take<uint32_t>(), decode_threads = reader.Take<uint32_t>();
   const auto batch_max = reader.Take<uint32_t>();
-  const auto input_bytes_max = reader.Take<uint64_t>();
+  const auto input_bytes_max = reader.Take<uint64_t>(), image_pixels_max = reader.Take<uint64_t>();
   setup.encoder_path = std::string(reader.TakeText());
   setup.manifest_json = std::string(reader.TakeText());
   const bool allowed = threads <= 256 && decode_threads >= 1 && decode_threads <= kDecodeThreadsMax && batch_max >= 1 &&
-                       batch_max <= 65'536 && input_bytes_max <= kFrameBytesMax;
+                       batch_max <= 65'536 && input_bytes_max <= kFrameBytesMax && image_pixels_max <= kImagePixelsMax;
   if (!reader.whole() || !allowed) return Damaged("no setup");
   setup.threads = static_cast<int>(threads);
   setup.decode_threads = static_cast<int>(decode_threads);
   setup.batch_max = static_cast<int>(batch_max);
   setup.input_bytes_max = static_cast<int64_t>(input_bytes_max);
+  setup.image_pixels_max = static_cast<int64_t>(image_pixels_max);
   return setup;
 }
 

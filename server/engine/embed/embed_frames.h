@@ -20,6 +20,7 @@ using EmbeddedInputs = std::vector<absl::StatusOr<std::vector<float>>>;
 
 inline constexpr size_t kFrameHeadBytes = 24;
 inline constexpr int kDecodeThreadsMax = 256;
+inline constexpr uint64_t kImagePixelsMax = uint64_t{1} << 40;
 inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 31;  // longest body
 
 enum class FrameKind : uint32_t {
@@ -46,6 +47,7 @@ struct EmbedSetup {
   int threads = 1, batch_max = 64;  // threads of the network, and inputs of one run
   int64_t input_bytes_max = 32 << 20;
   int decode_threads = 1;  // threads that decode images, 1 .. kDecodeThreadsMax
+  int64_t image_pixels_max = 36'000'000;
 };
 std::string EncodeSetup(const EmbedSetup& setup);
 absl::StatusOr<EmbedSetup> DecodeSetup(std::string_view body);

@@ -29,6 +29,9 @@ struct EmbedWorkerOptions {
   absl::StatusCode fault = absl::StatusCode::kInvalidArgument;
 };
 
+// Of what a process may leave in the file of its output, which is cut at every batch.
+inline constexpr int64_t kWorkerFileBytesMax = 64 << 20;
+
 // Of inputs that are handed over together, but one at least.
 inline constexpr size_t kInputBytesAtOnce = 32 << 20;
 

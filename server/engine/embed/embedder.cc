@@ -7,8 +7,10 @@
 #include "absl/time/clock.h"
 #include "base/cores.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/lock_in.h"
 #include "base/status.h"
+#include "models/header_size.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/tensor_check.h"
@@ -26,11 +28,33 @@ constexpr char kInput[] = "input";  // a child's name for each input
 absl::Status Stopped() { return Unavailable("the server is shutting down: it embeds no raw inputs any more"); }
 
 void TellHowEncodersAreLockedIn(LockMode mode) {
-  const absl::Status can = mode == LockMode::kOff ? FailedPrecondition("encoder.sandbox is off") : CanLockIn();
-  if (can.ok()) return;
-  spdlog::warn("encoders that callers register {}: {}",
-               mode == LockMode::kRequire ? "do not run" : "can read and write what this server's user can",
-               MessageOf(can));
+  const auto tell = [mode](std::string_view what, const absl::Status& can) {
+    if (mode != LockMode::kOff && can.ok()) return;
+    spdlog::warn("{} {}: {}", what,
+                 mode == LockMode::kRequire ? "do not run" : "can read and write what this server's user can",
+                 mode == LockMode::kOff ? "encoder.sandbox is off" : MessageOf(can));
+  };
+  tell("encoders that callers register", CanLockIn());
+  tell("trainings, and the encoders in them,", CanLockInBelow());
+}
+
+// Pixels of all images that may be decoded; the others get their errors. A file whose header states no size is the
+// decoder's to refuse.
+int64_t MeasureImages(std::span<const RawInput* const> inputs, const std::function<std::string(size_t)>& field_of,
+                      int64_t pixels_max, EmbeddedInputs* outputs) {
+  int64_t pixels = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto* image = std::get_if<std::string>(inputs[i]);
+    const std::optional<ImageSize> size = image == nullptr ? std::nullopt : ReadImageSize(*image);
+    if (!size) continue;
+    if (size->pixels() <= pixels_max) {
+      pixels += size->pixels();
+      continue;
+    }
+    (*outputs)[i] = InvalidField(field_of(i), StrCat("an image of ", size->width, " x ", size->height, " pixels"),
+                                 StrCat("up to ", pixels_max, " pixels (limits.image_pixels_max)"));
+  }
+  return pixels;
 }
 
 // The child's error of an input, with the caller's name for it.
@@ -83,12 +107,14 @@ EmbedWorkerOptions Embedder::WorkerOptions(const std::string& path, const std::s
   made.program.output = output;
   made.program.niceness = 0;
   made.program.memory_bytes_max = options_.encoder_memory_bytes_max;
+  made.program.file_bytes_max = kWorkerFileBytesMax;
   made.setup.encoder_path = path;
   made.setup.manifest_json = manifest_json;
   made.setup.threads = options_.encoder_threads;
   made.setup.decode_threads = std::min(AvailableCores(), kDecodeThreadsMax);
   made.setup.batch_max = options_.encoder_batch_max;
   made.setup.input_bytes_max = options_.limits.input_bytes_max;
+  made.setup.image_pixels_max = options_.limits.image_pixels_max;
   made.dimension = static_cast<size_t>(manifest.dimension);
   made.time_max = made.load_time_max = options_.encoder_run_time_max;
   made.time_option = kTimeOption;
@@ -148,12 +174,19 @@ absl::StatusOr<EmbeddedInputs> Embedder::Embed(uint32_t collection, uint32_t gen
                                                const CallContext& context) {
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<Source> source, SourceOf({collection, generation}, manifest_json));
   EmbeddedInputs outputs(inputs.size(), std::vector<float>());
+  const int64_t pixels = MeasureImages(inputs, field_of, options_.limits.image_pixels_max, &outputs);
+  LC_RETURN_IF_ERROR(TakePixels(pixels));
+  const absl::Cleanup give_back = [this, pixels] {
+    absl::MutexLock lock(&mu_);
+    pixels_ -= pixels;
+  };
   // A large call goes through the queue piece by piece, so that it neither fills it nor starves the others.
   const auto piece = static_cast<size_t>(options_.encoder_batch_max);
   for (size_t begin = 0; begin < inputs.size(); begin += piece) {
     Tickets tickets;
     std::vector<size_t> positions;
     for (size_t i = begin; i < std::min(inputs.size(), begin + piece); ++i) {
+      if (!outputs[i].ok()) continue;
       if (const auto* tensor = std::get_if<TensorInput>(inputs[i])) {
         const absl::Status fits = CheckTensor(*tensor, source->manifest.input, field_of(i));
         if (!fits.ok()) {
@@ -174,6 +207,17 @@ absl::StatusOr<EmbeddedInputs> Embedder::Embed(uint32_t collection, uint32_t gen
     }
   }
   return outputs;
+}
+
+absl::Status Embedder::TakePixels(int64_t pixels) {
+  absl::MutexLock lock(&mu_);
+  if (pixels > options_.encoder_pixels_max - pixels_) {
+    return ResourceExhausted(StrCat("the call's images have ", pixels, " pixels, and those of other calls in flight ",
+                                    pixels_, "; allowed together: ", options_.encoder_pixels_max,
+                                    " (encoder.pixels_max). Send fewer or smaller images, or try again later"));
+  }
+  pixels_ += pixels;
+  return absl::OkStatus();
 }
 
 absl::Status Embedder::Serve(const std::shared_ptr<Source>& source, const Tickets& tickets,

@@ -40,8 +40,8 @@ class Embedder {
   absl::Status Try(const std::string& path, const std::string& manifest_json, const std::function<bool()>& cancelled);
 
   // Vectors before the clip, or each input's own error; `field_of(i)` names input i in messages. The outer status: no
-  // encoder could be loaded, RESOURCE_EXHAUSTED when the queue is full, DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE after
-  // Stop.
+  // encoder could be loaded, RESOURCE_EXHAUSTED when the queue is full or calls have too many pixels,
+  // DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE after Stop.
   absl::StatusOr<EmbeddedInputs> Embed(uint32_t collection, uint32_t generation, const std::string& manifest_json,
                                        std::span<const RawInput* const> inputs,
                                        const std::function<std::string(size_t)>& field_of, const CallContext& context);
@@ -81,6 +81,8 @@ class Embedder {
   };
 
   absl::StatusOr<std::shared_ptr<Source>> SourceOf(Key key, const std::string& manifest_json);
+  // RESOURCE_EXHAUSTED: calls in flight have too many pixels together.
+  absl::Status TakePixels(int64_t pixels) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Serve(const std::shared_ptr<Source>& source, const Tickets& tickets, const CallContext& context);
   EmbedWorkerOptions WorkerOptions(const std::string& path, const std::string& manifest_json, const Manifest& manifest,
                                    const std::string& output) const;
@@ -101,6 +103,7 @@ class Embedder {
   std::map<Key, std::shared_ptr<Source>> sources_ ABSL_GUARDED_BY(mu_);
   std::deque<std::shared_ptr<Source>> waiting_ ABSL_GUARDED_BY(mu_);  // sources without a seat, oldest first
   int64_t queued_ ABSL_GUARDED_BY(mu_) = 0;                           // inputs that wait
+  int64_t pixels_ ABSL_GUARDED_BY(mu_) = 0;                           // pixels of images in calls in flight
   int trials_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t next_trial_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<Seat> seats_ ABSL_GUARDED_BY(mu_);

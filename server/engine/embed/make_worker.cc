@@ -30,9 +30,11 @@ absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& cont
   options.program.output = StrCat(context.folders.Jobs(), "/", purpose, "-", collection.number(), ".txt");
   options.program.niceness = std::min(19, given.helper_niceness + kBehindJobs);
   options.program.memory_bytes_max = given.helper_memory_bytes_max;
+  options.program.file_bytes_max = kWorkerFileBytesMax;
   options.setup.threads = options.setup.decode_threads = given.helper_threads;
   options.setup.batch_max = given.encoder_batch_max;
   options.setup.input_bytes_max = given.limits.input_bytes_max;
+  options.setup.image_pixels_max = given.limits.image_pixels_max;
   if (generation != nullptr) {
     options.setup.encoder_path = context.folders.Encoder(collection.number(), generation->generation);
     options.setup.manifest_json = generation->manifest_json;

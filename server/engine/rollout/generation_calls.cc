@@ -141,6 +141,10 @@ absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& c
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   if (call.draft != 0) return TakeUpDraft(collection, call);
+  if (!call.encoder.empty() && !call.as_draft && !context_.options.encoder_uploads) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "encoder", StrCat(call.encoder.size(), " bytes long"),
+                      "none: the server's option encoder.uploads is 'refuse'; send vectors, or train in the server");
+  }
   // A training that is begun again may write another manifest: its draft is known by its request alone.
   const std::string fingerprint =
       call.as_draft ? StrCat(collection.number(), "|a draft")

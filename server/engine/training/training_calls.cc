@@ -16,6 +16,7 @@
 #include "server/engine/embed/make_worker.h"
 #include "server/engine/jobs/job_calls.h"
 #include "server/engine/services/operator_transaction.h"
+#include "server/engine/training/recipe_paths.h"
 #include "server/engine/training/training_images.h"
 #include "server/engine/training/training_recipe.h"
 #include "spdlog/spdlog.h"
@@ -30,6 +31,7 @@ constexpr int kFruitlessMax = 3;   // processes that ended by a signal one after
 constexpr int kExitUsage = 2;      // exit code of `lightcone` for a wrong flag or value
 constexpr int kExitExhausted = 6;  // exit code for a full disk, or no memory
 constexpr int64_t kProgressBytesMax = 4 << 20;
+constexpr int64_t kFileBytesMax = int64_t{64} << 30;  // length of a file that a training writes
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 constexpr absl::Duration kTryAgain = absl::Seconds(5);
 constexpr size_t kCurvePoints = 200;
@@ -135,6 +137,23 @@ void Wait(absl::Duration time, const std::function<bool()>& gone) {
   for (const absl::Time until = absl::Now() + time; !gone() && absl::Now() < until;) absl::SleepFor(kLookEvery);
 }
 
+// What trains a model for this space, in the folder places.home.
+ChildProgram ProgramOf(const EngineOptions& options, const TrainingRecipe& recipe, const TrainingPlaces& places,
+                       Metric metric, double curvature) {
+  const std::string threads = StrCat(options.helper_threads);
+  const TrainingLock lock{options.encoder_sandbox,
+                          NamesPaths(recipe) ? options.data_folders : std::vector<std::string>()};
+  ChildProgram program;
+  program.words =
+      TrainingWords(options.helper_program, recipe, places, lock, metric, curvature, options.helper_threads);
+  program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads};
+  program.output = places.home + "/said.txt";
+  program.niceness = options.helper_niceness;
+  program.memory_bytes_max = options.helper_memory_bytes_max;
+  program.file_bytes_max = kFileBytesMax;
+  return program;
+}
+
 // Runs the program until it has ended by itself; one that a signal ended (a lack of memory, say) goes on where it was.
 absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()>& gone, Progress* progress,
                          uint64_t* restarts) {
@@ -174,6 +193,7 @@ absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()
 absl::StatusOr<std::string> TrainingCalls::Start(const StartTrainingCall& call) {
   LC_ASSIGN_OR_RETURN(const TrainingRecipe recipe, ParseTrainingRecipe(call.recipe_json));
   LC_RETURN_IF_ERROR(CheckData(recipe, call));
+  LC_RETURN_IF_ERROR(CheckRecipePaths(recipe, context_.options.data_folders));
   if (context_.options.helper_program.empty()) {
     return FailedPrecondition("this server has no program beside it that trains: run `lightcone train`");
   }
@@ -223,7 +243,7 @@ absl::StatusOr<std::string> TrainingCalls::RunJob(const JobRun& run) {
   const std::string folder = context_.folders.Training(run.job.number);
   LC_RETURN_IF_ERROR(MakeFolders(folder));
   const auto gone = [&] { return run.cancelled() || collection.dropped(); };
-  TrainingPlaces places{folder + "/images", "", folder + "/model", folder + "/progress.json"};
+  TrainingPlaces places{folder + "/images", "", folder + "/model", folder + "/progress.json", folder};
   Progress progress(places.progress, run);
   progress.Read();
   TrainingImages images;
@@ -231,6 +251,7 @@ absl::StatusOr<std::string> TrainingCalls::RunJob(const JobRun& run) {
   LC_ASSIGN_OR_RETURN(const std::optional<uint32_t> added, DraftOf(run.job));
   if (!added) {
     LC_RETURN_IF_ERROR(CheckParent(*state, recipe, call.parent));
+    LC_RETURN_IF_ERROR(CheckRecipePaths(recipe, context_.options.data_folders));
     if (recipe.name.empty()) recipe.name = StrCat("training-", run.job.number);
     if (recipe.data.empty()) {
       LC_ASSIGN_OR_RETURN(const auto decoder, MakeEmbedWorker(context_, collection, nullptr, "images"));
@@ -243,15 +264,8 @@ absl::StatusOr<std::string> TrainingCalls::RunJob(const JobRun& run) {
       LC_RETURN_IF_ERROR(WriteModel(places.old, *state->Find(call.parent),
                                     context_.folders.Encoder(collection.number(), call.parent)));
     }
-    const std::string threads = StrCat(context_.options.helper_threads);
-    ChildProgram program;
-    program.words = TrainingWords(context_.options.helper_program, recipe, places, state->record.metric,
-                                  state->record.curvature, context_.options.helper_threads);
-    program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
-                           "MKL_NUM_THREADS=" + threads};
-    program.output = folder + "/said.txt";
-    program.niceness = context_.options.helper_niceness;
-    program.memory_bytes_max = context_.options.helper_memory_bytes_max;
+    const ChildProgram program =
+        ProgramOf(context_.options, recipe, places, state->record.metric, state->record.curvature);
     LC_RETURN_IF_ERROR(TrainBeside(program, gone, &progress, &restarts));
   } else if (recipe.data.empty()) {
     images = KeptTrainingImages(places.data).value_or(TrainingImages());

@@ -132,7 +132,8 @@ absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, dou
 }
 
 std::vector<std::string> TrainingWords(const std::string& program, const TrainingRecipe& recipe,
-                                       const TrainingPlaces& places, Metric metric, double curvature, int threads) {
+                                       const TrainingPlaces& places, const TrainingLock& lock, Metric metric,
+                                       double curvature, int threads) {
   // Values behind '=', none of them empty: none can be taken for a flag.
   std::vector<std::string> words = {
       program,
@@ -145,6 +146,9 @@ std::vector<std::string> TrainingWords(const std::string& program, const Trainin
       StrCat("--fraction=", NumberText(recipe.fraction)),
       StrCat("--out=", places.model),
       StrCat("--progress=", places.progress)};
+  words.push_back(StrCat("--sandbox=", LockModeName(lock.mode)));
+  words.push_back(StrCat("--sandbox-write=", places.home));
+  for (const std::string& folder : lock.read) words.push_back(StrCat("--sandbox-read=", folder));
   words.push_back(StrCat("--set=metric=", MetricName(metric)));
   if (metric == Metric::kLorentz) words.push_back(StrCat("--set=curvature=", NumberText(curvature)));
   if (recipe.classes > 0) words.push_back(StrCat("--classes=", recipe.classes));

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/lock_in.h"
 #include "geometry/metric.h"
 
 namespace lightcone::server {
@@ -38,11 +39,19 @@ struct TrainingPlaces {
   std::string old;       // folder of the model to be compatible with; empty: none
   std::string model;     // folder that it makes
   std::string progress;  // file
+  std::string home;      // folder that all of these lie in
+};
+
+// How the program locks itself in (encoder.sandbox): by what it reads beside its home.
+struct TrainingLock {
+  LockMode mode = LockMode::kAuto;
+  std::vector<std::string> read;
 };
 
 // The words of the command line, the program first, for a model of this space. `threads`: unless the recipe says how
 // many.
 std::vector<std::string> TrainingWords(const std::string& program, const TrainingRecipe& recipe,
-                                       const TrainingPlaces& places, Metric metric, double curvature, int threads);
+                                       const TrainingPlaces& places, const TrainingLock& lock, Metric metric,
+                                       double curvature, int threads);
 
 }  // namespace lightcone::server
