@@ -23,7 +23,7 @@ absl::Status CanLockInBelow();
 // ends, and the child ends when this process does. Symbolic links lead nowhere out of the folders, and the child makes
 // none, nor pipes, sockets and devices. It keeps the standard streams and no other descriptor.
 // FAILED_PRECONDITION: as CanLockInBelow; no child goes on, or the child that does is not locked in.
-// REQUIRES: a process that only calls from its first thread what it started. Call it before anything is opened.
+// Call it from the first thread, before the process starts another one or opens anything.
 absl::Status GoOnLockedIn(const LockedFolders& folders);
 
 }  // namespace lightcone

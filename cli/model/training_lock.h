@@ -20,7 +20,7 @@ struct TrainingLock {
 void AddTrainingLock(CLI::App* app, TrainingLock* lock);
 
 // Goes on locked in as the flags say, or says on standard error why not. `device`: the training's. INVALID_ARGUMENT;
-// FAILED_PRECONDITION: the lock is required and does not work here. REQUIRES: as GoOnLockedIn.
+// FAILED_PRECONDITION: the lock is required and does not work here. Call it as GoOnLockedIn.
 absl::Status LockTrainingIn(const TrainingLock& lock, const std::string& device);
 
 }  // namespace lightcone::cli
