@@ -62,8 +62,25 @@ class Items(ServerCase):
         self.assertEqual([item.id for item in self.client.get(name, [4, "missing", 5])], [4, 5])
         self.assertEqual(self.client.count(name, "year >= 2010 and year < 2020").count, 10)
         self.assertEqual(self.client.count(name, {"year": {">=": 2010}, "tags": "a"}).count, 20)
+        near = self.client.search(name, z[7], k=2, offset=1, with_payload=["text"])
+        self.assertEqual(near.ids, answer.ids[1:])
+        self.assertEqual(near[0].payload, {"text": "é😀"})
+        bound = answer[1].distance
+        self.assertEqual(len(self.client.search(name, z[7], k=10, distance_max=bound, exact=True)), 2)
+        self.assertEqual(len(self.client.search(name, z[7], k=10, score_threshold=-bound, exact=True)), 2)
         self.assertEqual(self.client.delete(name, [0, 1, "missing"]).deleted, 2)
         self.assertEqual(int(self.client.count(name)), 48)
+        first = self.client.delete_where(name, "year < 2012", limit=6)
+        self.assertEqual((first.deleted, bool(first.token)), (6, True))
+        last = self.client.delete_where(name, "year < 2012", token=first.token)
+        self.assertEqual((last.deleted, last.token, int(self.client.count(name))), (4, "", 38))
+
+    def test_a_collection_may_demand_the_generation_of_vectors(self):
+        self.client.create_collection("demanding", require_generation=True)
+        self.client.activate("demanding", self.client.register("demanding", dimension=DIMENSION).generation)
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "generation"):
+            self.client.upsert("demanding", [1], vectors(1))
+        self.assertEqual(self.client.upsert("demanding", [1], vectors(1), generation=1).items, 1)
 
     def test_texts_and_integers_are_different_ids_and_large_ones_keep_their_digits(self):
         name = self.collection("ids")
@@ -234,6 +251,18 @@ class Filters(unittest.TestCase):
         self.assertEqual(len(getattr(first, "and").of), 2)
         self.assertEqual(getattr(getattr(second, "and").of[0], "not").WhichOneof("kind"), "in")
         self.assertEqual(getattr(second, "and").of[1].exists.field, "d.e")
+
+    def test_odd_keys_empty_fields_and_numbers_of_values_can_be_asked_for(self):
+        self.same('"a.b".c = 1 and x.y = 2', {'"a.b".c': 1, "x.y": 2})
+        self.same('"" = 1', {'""': 1})
+        self.assertEqual(filters.make("is_null(a.b)").is_null.field, "a.b")
+        self.assertEqual(filters.make("is_empty(a)").is_empty.field, "a")
+        self.assertEqual(filters.make("values_count(a) >= 2").values_count.greater_equal, 2)
+        exact = filters.make("values_count(a) = 2").values_count
+        self.assertEqual((exact.greater_equal, exact.less_equal), (2, 2))
+        for text, what in (("values_count(a)", "expected ="), ("values_count(a) > x", "a whole number")):
+            with self.assertRaisesRegex(lightcone.InvalidArgument, what):
+                filters.make(text)
 
     def test_wrong_filters_name_the_column(self):
         for text, column, what in (

@@ -196,6 +196,33 @@ class Operations:
             Call("Retrieval/Delete", request, lambda r: types.Deleted(r.sequence, r.deleted), True, timeout)
         )
 
+    def delete_where(
+        self,
+        collection: str,
+        filter: Filter,
+        *,
+        limit: int = 0,
+        token: str = "",
+        durability: str = "durable",
+        timeout: Optional[float] = None,
+    ) -> types.Deleted:
+        """Deletes items that pass a filter, in the order of their ids: one bounded batch, as a whole or not at all.
+
+        Args:
+            limit: most items to delete; 0: the server's limit of a batch.
+            token: `token` of the answer before, to go on behind its items. An empty answer's token is the end.
+        """
+        request = _wire.message("DeleteRequest")(
+            collection=collection,
+            filter=filters.make(filter),
+            limit=limit,
+            token=token,
+            durability=_wire.number_of("Durability", "DURABILITY_", durability),
+        )
+        return self._do(
+            Call("Retrieval/Delete", request, lambda r: types.Deleted(r.sequence, r.deleted, r.token), True, timeout)
+        )
+
     def count(self, collection: str, filter: Filter = None, *, timeout: Optional[float] = None) -> types.Count:
         """Counts items that pass a filter."""
         request = _wire.message("CountRequest")(collection=collection, filter=filters.make(filter))
@@ -221,7 +248,10 @@ class Operations:
         ef: int = 0,
         nprobe: int = 0,
         target_recall: Optional[float] = None,
-        with_payload: bool = True,
+        offset: int = 0,
+        score_threshold: Optional[float] = None,
+        distance_max: Optional[float] = None,
+        with_payload: Union[bool, Sequence[str]] = True,
         with_vector: bool = False,
         adapter_mode: str = "unspecified",
         wait_for_sequence: int = 0,
@@ -236,6 +266,9 @@ class Operations:
             filter: text such as ``'class = "cat" and year >= 2020'``, or a dict of fields.
             generation: the generation whose model made the vector; 0: the active one.
             exact: scan everything; the answer equals brute force.
+            offset: nearest hits that the answer leaves out.
+            score_threshold, distance_max: least score and greatest distance of a hit.
+            with_payload: whether hits have payloads, or the paths of the fields that they have.
             ef, nprobe, target_recall: breadth of the search; the default finds at least 95 % of the true nearest.
             wait_for_sequence: sequence of a write that the search must see.
         """
@@ -250,6 +283,9 @@ class Operations:
             ef=ef,
             nprobe=nprobe,
             target_recall=target_recall,
+            offset=offset,
+            score_threshold=score_threshold,
+            distance_max=distance_max,
             with_payload=with_payload,
             with_vector=with_vector,
             adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
@@ -271,7 +307,10 @@ class Operations:
         ef: int = 0,
         nprobe: int = 0,
         target_recall: Optional[float] = None,
-        with_payload: bool = False,
+        offset: int = 0,
+        score_threshold: Optional[float] = None,
+        distance_max: Optional[float] = None,
+        with_payload: Union[bool, Sequence[str]] = False,
         with_vector: bool = False,
         adapter_mode: str = "unspecified",
         evaluate_generations: Sequence[int] = (),
@@ -297,6 +336,9 @@ class Operations:
             ef=ef,
             nprobe=nprobe,
             target_recall=target_recall,
+            offset=offset,
+            score_threshold=score_threshold,
+            distance_max=distance_max,
             with_payload=with_payload,
             with_vector=with_vector,
             adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
@@ -307,10 +349,13 @@ class Operations:
     def _search_call(
         self, collection: str, queries: Any, k: int, filter: Filter, timeout: Optional[float], **fields: Any
     ) -> Call:
-        if fields["target_recall"] is None:
-            del fields["target_recall"]
+        fields = {name: value for name, value in fields.items() if value is not None}
+        chosen = fields.pop("with_payload")
         try:
             request = _wire.message("SearchRequest")(collection=collection, k=k, filter=filters.make(filter), **fields)
+            request.with_payload = bool(chosen)
+            if not isinstance(chosen, bool):
+                request.payload.include.extend(chosen)
         except (TypeError, ValueError) as error:
             if isinstance(error, errors.LightconeError):
                 raise
@@ -335,6 +380,7 @@ class Operations:
         curvature: Optional[float] = None,
         index: Optional[Mapping[str, Any]] = None,
         payload_indexes: Optional[Mapping[str, str]] = None,
+        require_generation: bool = False,
         timeout: Optional[float] = None,
     ) -> types.Collection:
         """Makes a collection.
@@ -344,11 +390,12 @@ class Operations:
             curvature: K of the Lorentz geometry, above 0.
             index: settings such as ``{"kind": "hnsw", "hnsw_m": 32}``.
             payload_indexes: paths to types: "keyword", "integer", "float", "boolean" or "time".
+            require_generation: refuse upserts of vectors that do not name the generation of their model.
         """
         request = _wire.message("CreateRequest")(
             request_id=request_id(), name=name, geometry=_wire.number_of("Geometry", "GEOMETRY_", geometry)
         )
-        _given(request, curvature=curvature)
+        _given(request, curvature=curvature, require_generation=require_generation)
         _settings(index, request.index)
         _payload_fields(payload_indexes, request.payload_fields)
         return self._collection_call("Collections/Create", request, timeout)

@@ -18,7 +18,8 @@ Filter = Union[str, Mapping[str, Any], None]
 
 _DEPTH_MAX = 32
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<word>[A-Za-z_$\u0080-\U0010ffff][\w$.\-]*)
+    r"""\s*(?:(?P<path>(?:[A-Za-z_$\u0080-\U0010ffff][\w$\-]*|"(?:\\.|[^"\\])*")(?:\.(?:[\w$\-]+|"(?:\\.|[^"\\])*"))+)
+          |(?P<word>[A-Za-z_$\u0080-\U0010ffff][\w$.\-]*)
           |(?P<number>[-+]?[0-9.][\w.+\-]*)
           |(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
           |(?P<field>`(?:\\.|[^`\\])*`)
@@ -183,12 +184,14 @@ class _Parser:
     def _one_condition(self) -> Any:
         made = _wire.message("Filter")()
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        if following.text == "(" and self._take("word", "exists"):
-            self._take("symbol", "(")
-            made.exists.field = self._field()
-            if not self._take("symbol", ")"):
-                raise self._unexpected("')'")
-            return made
+        for name in ("exists", "is_null", "is_empty", "values_count"):
+            if following.text == "(" and self._take("word", name):
+                self._take("symbol", "(")
+                function = getattr(made, name)
+                function.field = self._field()
+                if not self._take("symbol", ")"):
+                    raise self._unexpected("')'")
+                return made if name != "values_count" else self._counted(made, function)
         field = self._field()
         negated = self._take("word", "not")
         if self._take("word", "in"):
@@ -208,6 +211,19 @@ class _Parser:
         self._put(made.equals.value, field)
         return self._not(made) if different else made
 
+    def _counted(self, made: Any, count: Any) -> Any:
+        """The bound of a number of values."""
+        sign = next((one for one in (*_RANGES, "=", "==", "!=") if self._take("symbol", one)), None)
+        token = self._here()
+        if sign is None:
+            raise self._unexpected("=, !=, <, <=, > or >=")
+        if token.kind != "number" or not token.text.isdigit():
+            raise self._unexpected("a whole number")
+        self._at += 1
+        for side in [_RANGES[sign]] if sign in _RANGES else ["greater_equal", "less_equal"]:
+            setattr(count, side, int(token.text))
+        return self._not(made) if sign == "!=" else made
+
     def _in(self, field: str, made: Any) -> None:
         made.field = field
         if not self._take("symbol", "("):
@@ -224,6 +240,9 @@ class _Parser:
         if token.kind == "field":
             self._at += 1
             return self._string(token)
+        if token.kind == "path" or (token.kind == "text" and token.text.startswith('"')):
+            self._at += 1
+            return token.text  # The wire reads keys in double quotes, too.
         if token.kind != "word" or token.text.lower() in ("and", "or", "not", "in", "true", "false"):
             raise self._unexpected("a field")
         if token.text.endswith(".") or ".." in token.text:

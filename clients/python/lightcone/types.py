@@ -152,10 +152,11 @@ class Written:
 
 @dataclass(frozen=True)
 class Deleted:
-    """Acknowledgement of a deletion: `deleted` items existed."""
+    """Acknowledgement of a deletion: `deleted` items existed, or passed the filter; `token` goes on behind them."""
 
     sequence: int
     deleted: int
+    token: str = ""
 
 
 @dataclass(frozen=True)
