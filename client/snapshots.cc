@@ -40,7 +40,8 @@ absl::Status WriteStream(grpc::ClientReader<v1::DownloadSnapshotResponse>& strea
 }  // namespace
 
 struct SnapshotClient::Impl {
-  explicit Impl(const ClientOptions& options) : shared(options), stub(v1::Snapshots::NewStub(shared.channel)) {}
+  Impl(const ClientOptions& options, std::shared_ptr<grpc::ChannelCredentials> credentials)
+      : shared(options, std::move(credentials)), stub(v1::Snapshots::NewStub(shared.channel)) {}
   const OperatorCalls::Impl shared;
   const std::unique_ptr<v1::Snapshots::Stub> stub;
 };
@@ -50,7 +51,8 @@ SnapshotClient::~SnapshotClient() = default;
 
 absl::StatusOr<std::unique_ptr<SnapshotClient>> SnapshotClient::Connect(const ClientOptions& options) {
   LC_RETURN_IF_ERROR(options.Validate());
-  return std::unique_ptr<SnapshotClient>(new SnapshotClient(std::make_unique<Impl>(options)));
+  LC_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ChannelCredentials> credentials, CredentialsOf(options));
+  return std::unique_ptr<SnapshotClient>(new SnapshotClient(std::make_unique<Impl>(options, std::move(credentials))));
 }
 
 Answer<v1::CreateSnapshotResponse> SnapshotClient::Create(const v1::CreateSnapshotRequest& request,
@@ -85,7 +87,7 @@ absl::Status SnapshotClient::Download(const std::string& name, const std::string
   std::error_code error;
   if (std::filesystem::exists(file, error)) return AlreadyExists(StrCat("file '", file, "' exists"));
   grpc::ClientContext context;
-  SetDeadline(DeadlineOf(impl_->shared.options, call.timeout), &context);
+  Prepare(impl_->shared.options, DeadlineOf(impl_->shared.options, call.timeout), &context);
   v1::DownloadSnapshotRequest request;
   request.set_name(name);
   const auto stream = impl_->stub->DownloadSnapshot(&context, request);
@@ -112,7 +114,7 @@ Answer<v1::UploadSnapshotResponse> SnapshotClient::Upload(const std::string& fil
   const File in(std::fopen(file.c_str(), "rbe"));
   if (in == nullptr) return ErrnoStatus(errno, "open", file);
   grpc::ClientContext context;
-  SetDeadline(DeadlineOf(impl_->shared.options, call.timeout), &context);
+  Prepare(impl_->shared.options, DeadlineOf(impl_->shared.options, call.timeout), &context);
   v1::UploadSnapshotResponse response;
   const auto stream = impl_->stub->UploadSnapshot(&context, &response);
   v1::UploadSnapshotRequest piece;

@@ -18,7 +18,8 @@ struct Access {
   std::string_view name_field = {};
   std::string_view job_field = {};  // field with the id of a job, which belongs to a collection
   bool may_be_empty =
-      false;  // An empty `collection_field` names no collection, and answers leave out what is not seen.
+      false;                // An empty `collection_field` names no collection, and answers leave out what is not seen.
+  bool everything = false;  // It concerns all collections: a caller who may use only some of them is refused.
 };
 
 std::span<const Access> AccessTable();

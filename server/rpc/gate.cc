@@ -74,6 +74,11 @@ absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std:
 absl::Status Gate::CheckRequest(const Caller& caller, const google::protobuf::Message& request) const {
   if (caller.principal == nullptr || caller.principal->MayUseAll(caller.access->needed)) return absl::OkStatus();
   const auth::Access& access = *caller.access;
+  if (access.everything) {
+    return MakeStatus(absl::StatusCode::kPermissionDenied,
+                      StrCat("'", caller.principal->name, "' has the scope ", auth::TextOf(access.needed),
+                             " for some collections; ", access.method, " needs it for all of them"));
+  }
   if (!access.collection_field.empty()) {
     const std::string name = TextOfField(request, access.collection_field);
     if (!name.empty() || !access.may_be_empty) LC_RETURN_IF_ERROR(CheckName(caller, name));

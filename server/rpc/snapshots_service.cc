@@ -56,25 +56,40 @@ class SteppedStream : public Reactor {
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
   }
 
-  // Runs `work`, then `next` with its status, on the lane.
+  // Whether the gate lets the caller in; ends the stream otherwise.
+  bool Admit(const grpc::CallbackServerContext& context) {
+    absl::StatusOr<Caller> caller = core_->gate().Admit(context, method_, &context_);
+    if (!caller.ok()) {
+      End(caller.status());
+      return false;
+    }
+    caller_ = *std::move(caller);
+    return true;
+  }
+
+  // Runs `work` on the lane, then `next` with its status.
   void Step(std::function<absl::Status()> work, std::function<void(const absl::Status&)> next) {
-    absl::Status queued = core_->Enter();
-    if (!queued.ok()) return End(queued);
+    const absl::Status entered = core_->Enter();
+    if (!entered.ok()) return End(entered);
     RpcCore* const core = core_;  // the object may be gone once the transport has the answer or the status
-    queued = core->wait_lane().Submit([this, core, work = std::move(work), next = std::move(next)] {
-      absl::Status status = StillWanted(context_, core->Now());
-      if (status.ok()) status = Guarded(work);
-      next(status);
-      core->Leave();
-    });
-    if (queued.ok()) return;
-    core->Leave();
-    End(queued);
+    core->wait_lane().Submit(
+        {[this, core, work = std::move(work), next = std::move(next)](const absl::Status& admitted) {
+           absl::Status status = admitted;
+           if (status.ok()) status = StillWanted(context_, core->Now());
+           if (status.ok()) status = Guarded(work);
+           next(status);
+           core->Leave();
+         },
+         context_.deadline});
   }
 
   void End(const absl::Status& status) {
     core_->Observe(method_, status, started_);
     this->Finish(ToGrpc(status));
+  }
+
+  absl::Status CheckRequest(const google::protobuf::Message& request) const {
+    return core_->gate().CheckRequest(caller_, request);
   }
 
   RpcCore* const core_;
@@ -86,14 +101,20 @@ class SteppedStream : public Reactor {
   const std::string_view method_;
   const absl::Time started_;
   CallContext context_;
+  Caller caller_;
   std::atomic<bool> cancelled_{false};
 };
 
 class DownloadStream final : public SteppedStream<grpc::ServerWriteReactor<v1::DownloadSnapshotResponse>> {
  public:
-  DownloadStream(RpcCore* core, grpc::CallbackServerContext* context, std::string name)
-      : SteppedStream(core, context, "Snapshots/DownloadSnapshot"), name_(std::move(name)) {}
+  DownloadStream(RpcCore* core, grpc::CallbackServerContext* context, const v1::DownloadSnapshotRequest& request)
+      : SteppedStream(core, context, "Snapshots/DownloadSnapshot"), request_(request) {}
 
+  void Begin(const grpc::CallbackServerContext& context) {
+    if (Admit(context)) Next();
+  }
+
+ private:
   void Next() {
     Step([this] { return ReadPiece(); },
          [this](const absl::Status& status) {
@@ -102,7 +123,6 @@ class DownloadStream final : public SteppedStream<grpc::ServerWriteReactor<v1::D
          });
   }
 
- private:
   void OnWriteDone(bool ok) override {
     if (!ok) return End(MakeStatus(absl::StatusCode::kCancelled, "the client went away"));
     Next();
@@ -110,13 +130,14 @@ class DownloadStream final : public SteppedStream<grpc::ServerWriteReactor<v1::D
 
   absl::Status ReadPiece() {
     if (archive_ == nullptr) {
-      LC_ASSIGN_OR_RETURN(archive_, core_->engine().snapshots().Download(name_));
+      LC_RETURN_IF_ERROR(CheckRequest(request_));
+      LC_ASSIGN_OR_RETURN(archive_, core_->engine().snapshots().Download(request_.name()));
     }
     LC_ASSIGN_OR_RETURN(*response_.mutable_data(), archive_->Next());
     return absl::OkStatus();
   }
 
-  const std::string name_;
+  const v1::DownloadSnapshotRequest request_;
   std::unique_ptr<ArchiveWriter> archive_;
   v1::DownloadSnapshotResponse response_;
 };
@@ -124,8 +145,10 @@ class DownloadStream final : public SteppedStream<grpc::ServerWriteReactor<v1::D
 class UploadStream final : public SteppedStream<grpc::ServerReadReactor<v1::UploadSnapshotRequest>> {
  public:
   UploadStream(RpcCore* core, grpc::CallbackServerContext* context, v1::UploadSnapshotResponse* response)
-      : SteppedStream(core, context, "Snapshots/UploadSnapshot"), response_(response) {
-    StartRead(&request_);
+      : SteppedStream(core, context, "Snapshots/UploadSnapshot"), response_(response) {}
+
+  void Begin(const grpc::CallbackServerContext& context) {
+    if (Admit(context)) StartRead(&request_);
   }
 
  private:
@@ -137,6 +160,7 @@ class UploadStream final : public SteppedStream<grpc::ServerReadReactor<v1::Uplo
 
   absl::Status Open() {
     if (upload_ != nullptr) return absl::OkStatus();
+    LC_RETURN_IF_ERROR(CheckRequest(request_));
     LC_ASSIGN_OR_RETURN(upload_, core_->engine().snapshots().Upload(request_.name()));
     return absl::OkStatus();
   }
@@ -170,15 +194,15 @@ class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackSer
 
   Unary* CreateSnapshot(Context* context, const v1::CreateSnapshotRequest* request,
                         v1::CreateSnapshotResponse* response) override {
-    return OperateOrWait(true, context, "Snapshots/CreateSnapshot", [=, this](const CallContext& call) {
+    return OperateOrWait(true, context, "Snapshots/CreateSnapshot", request, [=, this](const CallContext& call) {
       return ConvertSnapshot(snapshots().Create(request->name(), request->request_id(), call),
                              response->mutable_snapshot());
     });
   }
 
-  Unary* ListSnapshots(Context* context, const v1::ListSnapshotsRequest*,
+  Unary* ListSnapshots(Context* context, const v1::ListSnapshotsRequest* request,
                        v1::ListSnapshotsResponse* response) override {
-    return Operate(context, "Snapshots/ListSnapshots", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Snapshots/ListSnapshots", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const std::vector<SnapshotStatus> all, snapshots().List());
       for (const SnapshotStatus& one : all) SnapshotToWire(one, response->add_snapshots());
       return absl::OkStatus();
@@ -187,27 +211,29 @@ class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackSer
 
   Unary* DeleteSnapshot(Context* context, const v1::DeleteSnapshotRequest* request,
                         v1::DeleteSnapshotResponse*) override {
-    return Operate(context, "Snapshots/DeleteSnapshot",
+    return Operate(context, "Snapshots/DeleteSnapshot", request,
                    [=, this](const CallContext&) { return snapshots().Delete(request->name()); });
   }
 
   Unary* VerifySnapshot(Context* context, const v1::VerifySnapshotRequest* request,
                         v1::VerifySnapshotResponse* response) override {
-    return OperateOrWait(true, context, "Snapshots/VerifySnapshot", [=, this](const CallContext& call) {
+    return OperateOrWait(true, context, "Snapshots/VerifySnapshot", request, [=, this](const CallContext& call) {
       return ConvertSnapshot(snapshots().Verify(request->name(), call), response->mutable_snapshot());
     });
   }
 
   grpc::ServerWriteReactor<v1::DownloadSnapshotResponse>* DownloadSnapshot(
       Context* context, const v1::DownloadSnapshotRequest* request) override {
-    auto* stream = new DownloadStream(core_, context, request->name());
-    stream->Next();
+    auto* stream = new DownloadStream(core_, context, *request);
+    stream->Begin(*context);
     return stream;
   }
 
   grpc::ServerReadReactor<v1::UploadSnapshotRequest>* UploadSnapshot(Context* context,
                                                                      v1::UploadSnapshotResponse* response) override {
-    return new UploadStream(core_, context, response);
+    auto* stream = new UploadStream(core_, context, response);
+    stream->Begin(*context);
+    return stream;
   }
 
  private:

@@ -45,6 +45,8 @@ const std::map<std::string, std::string>& PromisedScopes() {
     add("read", "Training", {"Get", "List", "Watch"});
     add("operate", "Training", {"Cancel"});
     add("admin", "Training", {"Start"});
+    add("admin", "Snapshots",
+        {"CreateSnapshot", "ListSnapshots", "DeleteSnapshot", "VerifySnapshot", "DownloadSnapshot", "UploadSnapshot"});
     return out;
   }();
   return promised;
