@@ -22,8 +22,8 @@ class FakeSnapshots : public Snapshots {
   absl::StatusOr<std::vector<SnapshotStatus>> List() override { return std::vector<SnapshotStatus>(); }
   absl::Status Delete(const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<SnapshotStatus> Verify(const std::string&, const CallContext&) override { return SnapshotStatus{}; }
-  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Download(const std::string&) override { return NotFound("none"); }
-  absl::StatusOr<std::unique_ptr<SnapshotUpload>> Upload(const std::string&) override { return NotFound("none"); }
+  absl::StatusOr<std::unique_ptr<ArchiveWriter>> Download(const std::string&) override { return Unimplemented("none"); }
+  absl::StatusOr<std::unique_ptr<SnapshotUpload>> Upload(const std::string&) override { return Unimplemented("none"); }
   SnapshotFigures Figures() override { return {}; }
 };
 
