@@ -431,7 +431,7 @@ void AddEncoder(std::vector<Option>* out) {
        "require where callers bring encoders that you did not make; off to debug an encoder of your own."}));
 }
 
-void AddTrust(std::vector<Option>* out) {
+void AddForeignCode(std::vector<Option>* out) {
   out->push_back(Choice(
       "encoder.uploads", [](const ServerConfig& c) { return c.engine.encoder_uploads ? "allow" : "refuse"; },
       [](ServerConfig& c, const std::string& v) { c.engine.encoder_uploads = v == "allow"; }, {"allow", "refuse"},
@@ -577,7 +577,7 @@ const std::vector<Option>& OptionTable() {
     AddRpc(out);
     AddLiveRecall(out);
     AddEncoder(out);
-    AddTrust(out);
+    AddForeignCode(out);
     AddHelper(out);
     AddBackup(out);
     AddDevice(out);

@@ -145,7 +145,7 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
       LC_ASSIGN_OR_RETURN(const std::vector<SampledItem> items, core_->engine().SampleItems(sample, call));
       for (const SampledItem& item : items) {
         v1::SampledItem* to = response->add_items();
-        ToWire(item.id, to->mutable_id());
+        server::ToWire(item.id, to->mutable_id());
         to->set_sequence(item.sequence);
         to->set_generation(item.generation);
         to->set_has_input(item.has_input);
