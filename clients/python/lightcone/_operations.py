@@ -509,13 +509,6 @@ class Operations:
     def _generation_call(self, method: str, request: Any, timeout: Optional[float]) -> Any:
         return self._do(Call(method, request, lambda r: types.generation(r.generation), False, timeout))
 
-    def generations(self, collection: str, *, timeout: Optional[float] = None) -> List[types.Generation]:
-        """All generations of a collection, ascending."""
-        request = _wire.message("GenerationsListRequest")(collection=collection)
-        return self._do(
-            Call("Generations/List", request, lambda r: [types.generation(g) for g in r.generations], False, timeout)
-        )
-
     def sample(
         self, collection: str, generation: int, items: int = 2000, *, seed: int = 1, timeout: Optional[float] = None
     ) -> List[types.Sampled]:

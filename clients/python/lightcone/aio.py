@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from typing import Any, AsyncIterator, Callable, Dict, Optional, Union
+from typing import Any, AsyncIterator, Callable, Dict, List, Optional, Union
 
 import grpc
 import grpc.aio
@@ -89,6 +89,18 @@ class AsyncClient(Operations):
             token = response.token
             if not token:
                 return
+
+    async def generations(self, collection: str, *, timeout: Optional[float] = None) -> List[types.Generation]:
+        """All generations of a collection, ascending; `timeout` is of each page."""
+        generations: List[types.Generation] = []
+        token = ""
+        while True:
+            request = _wire.message("GenerationsListRequest")(collection=collection, token=token)
+            response = await self._do(Call("Generations/List", request, lambda r: r, False, timeout))
+            generations += [types.generation(info) for info in response.generations]
+            token = response.token
+            if not token:
+                return generations
 
     async def scroll(
         self,

@@ -119,6 +119,18 @@ class Client(Operations):
             if not token:
                 return
 
+    def generations(self, collection: str, *, timeout: Optional[float] = None) -> List[types.Generation]:
+        """All generations of a collection, ascending; `timeout` is of each page."""
+        generations: List[types.Generation] = []
+        token = ""
+        while True:
+            request = _wire.message("GenerationsListRequest")(collection=collection, token=token)
+            response = self._do(Call("Generations/List", request, lambda r: r, False, timeout))
+            generations += [types.generation(info) for info in response.generations]
+            token = response.token
+            if not token:
+                return generations
+
     def scroll(
         self,
         collection: str,
