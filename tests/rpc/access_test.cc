@@ -31,7 +31,7 @@ const std::map<std::string, std::string>& PromisedScopes() {
     add("read", "Retrieval", {"Get", "Search", "Scroll", "Count"});
     add("write", "Retrieval", {"Upsert", "UpsertStream", "Delete"});
     add("read", "Collections", {"List", "Get"});
-    add("operate", "Collections", {"Rebuild", "IndexPayload"});
+    add("operate", "Collections", {"Update", "Rebuild", "IndexPayload"});
     add("admin", "Collections", {"Create", "Drop", "SetAlias", "Snapshot", "Restore"});
     add("read", "Generations", {"List", "Get", "GetCanary", "ListAdapters", "ListProbes", "SampleItems"});
     add("operate", "Generations",
