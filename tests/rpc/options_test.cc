@@ -111,6 +111,7 @@ TEST(Options, EachIsSettableFromFlagEnvironmentAndFile) {
 std::string PageOf(const Option& option) {
   const std::string group = option.key.substr(0, option.key.find('.'));
   if (group == "index") return "index-options.md";
+  if (group == "rpc") return "call-options.md";
   return group == "limits" || group == "encoder" || group == "helper" ? "limit-options.md" : "options.md";
 }
 
