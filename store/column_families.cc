@@ -9,6 +9,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_buffer_manager.h"
+#include "store/store_log.h"
 
 namespace lightcone {
 namespace {
@@ -113,9 +114,7 @@ rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* en
   // The log is synced in larger parts: each stops the writer for a moment, and durable writers sync long before.
   db.wal_bytes_per_sync = 8 * kMiB;
   db.max_open_files = 512;
-  db.max_log_file_size = 8 * kMiB;
-  db.keep_log_file_num = 4;
-  db.info_log_level = rocksdb::WARN_LEVEL;
+  db.info_log = MakeStoreLog();
   return db;
 }
 

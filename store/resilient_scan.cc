@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/dcheck.h"
+
 namespace lightcone {
 namespace {
 
@@ -26,6 +28,7 @@ std::string_view ResilientScan::key() const { return {iterator_->key().data(), i
 std::string_view ResilientScan::value() const { return {iterator_->value().data(), iterator_->value().size()}; }
 
 void ResilientScan::Next() {
+  LC_DCHECK(Valid());
   last_.assign(key());
   iterator_->Next();
   if (!iterator_->status().ok()) PassOver();

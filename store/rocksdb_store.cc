@@ -11,7 +11,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "rocksdb/db.h"
@@ -29,6 +28,7 @@
 #include "store/group_sync.h"
 #include "store/keys.h"
 #include "store/lost_files.h"
+#include "store/rocksdb_iterator.h"
 #include "store/synced_point.h"
 
 namespace lightcone {
@@ -55,75 +55,6 @@ absl::Status CheckCurrent(const std::string& folder) {
   }
   return absl::OkStatus();
 }
-
-// Empty `end` in keys means "to the table's end".
-bool InOneCollection(std::string_view begin, std::string_view end) {
-  if (begin.size() < kPrefixBytes || end.size() < kPrefixBytes) return false;
-  if (begin.substr(0, kPrefixBytes) == end.substr(0, kPrefixBytes)) return true;
-  // [c, c + 1) is the most common range and lies in one collection as well.
-  std::string next(begin.substr(0, kPrefixBytes));
-  for (size_t i = kPrefixBytes; i-- > 0;) {
-    next[i] = static_cast<char>(static_cast<uint8_t>(next[i]) + 1);
-    if (next[i] != 0) break;
-  }
-  return end == next;
-}
-
-class RocksIterator final : public Iterator {
- public:
-  RocksIterator(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Table table, std::string_view begin,
-                std::string_view end)
-      : table_(table), end_(end), end_slice_(end_) {
-    rocksdb::ReadOptions read;
-    if (!end_.empty()) read.iterate_upper_bound = &end_slice_;
-    const bool one = HasCollectionPrefix(table) && InOneCollection(begin, end);
-    read.total_order_seek = !one;
-    read.prefix_same_as_start = one;
-    read.fill_cache = !IsBulk(table);
-    iterator_.reset(db->NewIterator(read, family));
-    iterator_->Seek(ToSlice(begin));
-    OpenValue();
-  }
-
-  bool Valid() const override { return status_.ok() && iterator_->Valid(); }
-  void Next() override {
-    LC_DCHECK(iterator_->Valid());
-    iterator_->Next();
-    OpenValue();
-  }
-  std::string_view key() const override { return ToView(iterator_->key()); }
-  std::string_view value() const override { return value_; }
-  absl::Status status() const override { return status_; }
-  std::optional<std::string> SkipDamaged() override {
-    if (status_.ok() || !iterator_->Valid()) return std::nullopt;
-    std::string damaged(key());
-    status_ = absl::OkStatus();
-    Next();
-    return damaged;
-  }
-
- private:
-  // Verifies the value under the cursor, or keeps the error that ended the walk.
-  void OpenValue() {
-    if (!iterator_->Valid()) {
-      status_ = ToStatus(iterator_->status(), StrCat("scan table '", TableName(table_), "'"));
-      return;
-    }
-    auto value = OpenEnvelope(table_, key(), ToView(iterator_->value()));
-    if (value.ok()) {
-      value_ = *value;
-    } else {
-      status_ = value.status();
-    }
-  }
-
-  const Table table_;
-  const std::string end_;
-  const rocksdb::Slice end_slice_;
-  std::unique_ptr<rocksdb::Iterator> iterator_;
-  std::string_view value_;
-  absl::Status status_;
-};
 
 // The values of `count` keys of one table, read at once.
 struct RawValues {
@@ -228,7 +159,7 @@ class RocksStore final : public Store {
   }
 
   std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const override {
-    return std::make_unique<RocksIterator>(db_.get(), Family(table), table, begin, end);
+    return MakeRocksIterator(db_.get(), Family(table), table, begin, end);
   }
 
   absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) override {

@@ -15,11 +15,11 @@ enum class TokenKind { kWord, kQuotedField, kText, kInteger, kNumber, kSymbol, k
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string text;     // text as written, unquoted for kText and kQuotedField
-  std::string path = {};     // kWord, kQuotedField, kText in double quotes: the path that the token is where a field stands
-  size_t position = 0;  // byte offset in the source
-  int64_t integer = 0;  // kInteger
-  double number = 0;    // kNumber
+  std::string text;       // text as written, unquoted for kText and kQuotedField
+  std::string path = {};  // the path that the token is where a field stands; not of other kinds and single quotes
+  size_t position = 0;    // byte offset in the source
+  int64_t integer = 0;    // kInteger
+  double number = 0;      // kNumber
 };
 
 // The error at byte `position` of `text`: `what`, the column, and the text with a caret.

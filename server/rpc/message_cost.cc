@@ -30,9 +30,11 @@ int64_t TextBytes(size_t length) {
   return kTextBytes + (length > kInlineText ? static_cast<int64_t>(length) + 1 + kAllocationBytes : 0);
 }
 
-// Array of `count` elements that grew by doubling. The arrays before it count, too: an arena keeps them.
+// Array of `count` elements that grew by doubling. The arrays before it count, too: an arena keeps them. Protobuf
+// doubles bytes, the array's header included, so that an array of 2^k bytes holds fewer elements.
 int64_t ArrayBytes(uint32_t count, int64_t element) {
-  return static_cast<int64_t>(std::bit_ceil(std::max<uint32_t>(count, 4))) * element * 2 + 2 * kAllocationBytes;
+  constexpr uint32_t kHeaderElements = 4;
+  return static_cast<int64_t>(std::bit_ceil(count + kHeaderElements)) * element * 2 + 2 * kAllocationBytes;
 }
 
 }  // namespace

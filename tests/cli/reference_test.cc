@@ -300,6 +300,7 @@ TEST(Reference, ThePageOfMetricsHasWhatAScrapeAnswers) {
   metrics.RecordCall("Retrieval/Search", "OK", absl::Seconds(1));
   server::RpcFigures rpc;
   rpc.lanes.emplace_back().lane = "read";
+  rpc.lanes.back().refused = {{"wait", 1}};
   rpc.trust.keys.emplace();
   rpc.trust.certificates.emplace();
   metrics.SetSources(&engine, [&rpc] { return rpc; });
@@ -310,9 +311,13 @@ TEST(Reference, ThePageOfMetricsHasWhatAScrapeAnswers) {
   std::map<std::string, std::string> rows = RowsOf(metrics.Scrape());
   rows.merge(RowsOf(prometheus::TextSerializer().Serialize(device.Take())));
   metrics.SetSources(nullptr, nullptr);
-  std::string text = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n";
-  for (const auto& [name, row] : rows) text += row;
-  ExpectInPage("metrics.md", "metrics", text);
+  // Families of collections, and those of the server.
+  std::string of_collections = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n";
+  std::string of_server = of_collections;
+  for (const auto& [name, row] : rows)
+    (row.find("`collection`") != std::string::npos ? of_collections : of_server) += row;
+  ExpectInPage("metrics.md", "metrics", of_collections);
+  ExpectInPage("server-metrics.md", "metrics", of_server);
 }
 
 }  // namespace

@@ -199,8 +199,8 @@ TEST_F(Doubt, WhatAnOperatorWroteInSpiteOfAnErrorIsServed) {
 
   fault_ = Fault::kWritten;
   EXPECT_TRUE(Fails(engine_->DropCollection("c", ""), Code::kUnavailable, {"disk"}));
-  EXPECT_TRUE(Fails(engine_->GetCollection("c"), Code::kNotFound, {"none"}));
-  EXPECT_TRUE(Fails(engine_->GetCollection("b"), Code::kNotFound, {"none"}));
+  EXPECT_TRUE(Fails(engine_->GetCollection("c"), Code::kNotFound, {"no collection 'c'"}));
+  EXPECT_TRUE(Fails(engine_->GetCollection("b"), Code::kNotFound, {"no collection 'b'"}));
   fault_ = Fault::kNone;
   EXPECT_TRUE(Create("c").ok());
 }

@@ -266,7 +266,7 @@ TEST_F(Training, ABackboneReachesNoFileAndLiesBelowAFolderOfTheOption) {
   const auto call = [&](const std::string& file) {
     return CallOf(StrCat(R"({"method": "independent", "options": {"encoder.architecture": "torchscript",
         "encoder.backbone_file": ")",
-                         file, R"(", "encoder.dimension": 4, "epochs": 1, "batch": 8}})"));
+                         file, R"(", "encoder.width": 1, "encoder.dimension": 4, "epochs": 1, "batch": 8}})"));
   };
   for (const std::string& file : {sets + "/spy.pt", secret, folder_.path() + "/.none"}) {
     EXPECT_TRUE(Fails(engine_->StartTraining(call(file)), Code::kPermissionDenied,

@@ -189,9 +189,10 @@ TEST_F(Http, WhatAnOperatorDoesFromTheConsoleIsInTheLogAndInTheMetrics) {
 }
 
 TEST_F(Http, EachFamilyHasHelpAndTypeOnceAndStandsInTheDocumentation) {
-  std::ifstream page(LIGHTCONE_SOURCE_DIR "/docs/reference/metrics.md");
   std::stringstream documentation;
-  documentation << page.rdbuf();
+  for (const char* const page : {"metrics.md", "server-metrics.md"}) {
+    documentation << std::ifstream(std::string(LIGHTCONE_SOURCE_DIR "/docs/reference/") + page).rdbuf();
+  }
   Metrics calls("1");
   calls.RecordCall("Retrieval/Search", "OK", absl::Milliseconds(3));
   std::set<std::string> typed;

@@ -48,7 +48,7 @@ std::string OtherValue(const Option& option) {
     const bool choice = option.key.starts_with("log.") || option.key == "console.mode" || option.key == "index.kind" ||
                         option.key == "index.codes" || option.key == "engine.gpu" ||
                         option.key == "engine.gpu_storage" || option.key == "encoder.sandbox" ||
-                        option.key == "encoder.uploads";
+                        option.key == "encoder.uploads" || option.key == "store.damage";
     if (option.key == "train.data_folders") return "/a:/b";
     if (!choice) return "127.0.0.1:1";
     const std::string first = option.allowed.substr(0, comma);

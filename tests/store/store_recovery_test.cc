@@ -116,8 +116,8 @@ TEST_F(StoreRecovery, ACompactionThatCannotReadIsTriedAgainAndRefusesNoWrite) {
   }
   disk_.Set(FaultyDisk::Fault::kBrokenReading);
   const auto failed = [&] {  // every further table asks for a compaction of all
-    EXPECT_TRUE(Put("a").ok()) << "the log is as it was";
-    EXPECT_TRUE(WriteTable().ok());
+    EXPECT_EQ(Put("a"), absl::OkStatus()) << "the log is as it was";
+    EXPECT_EQ(WriteTable(), absl::OkStatus());
     return store_->Stats().background_errors_total > 0;
   };
   ASSERT_TRUE(Comes(failed));

@@ -47,7 +47,7 @@ def run(
             embed (such an item is leased again later, behind all others).
         batch: items leased at once.
         lease_seconds: others may take the items after this time without a sign of life; `run` renews its lease.
-        stop: ends the run after the batch at hand.
+        stop: ends the run after the batch at hand; what it did not embed goes to others when the lease ends.
         see: called after each batch.
 
     Raises:
@@ -74,8 +74,6 @@ def run(
         finished = lease.token
         if see is not None:
             see(report)
-    if finished:
-        _lease(client, collection, 0, lease_seconds, finished)
     return report
 
 
@@ -129,7 +127,7 @@ def _lease(client: Client, collection: str, items: int, seconds: float, finished
         collection=collection, items_max=items, finished_token=finished, renew_token=renew
     )
     request.timeout.FromNanoseconds(int(seconds * 1e9))
-    return client._do(Call("Backfill/Lease", request, lambda response: response))
+    return client._do(Call("Backfill/Lease", request, lambda response: response, False))
 
 
 class _Renewal:
