@@ -19,7 +19,7 @@ namespace lightcone::server {
 // A request takes at most this many times its bytes in memory.
 inline constexpr int64_t kParsedFactorMax = 8;
 // A request that takes less memory than this is allowed whatever its bytes: 10,000 items of four numbers take less.
-inline constexpr int64_t kParsedBytesFree = 4 << 20;
+inline constexpr int64_t kParsedBytesFree = 5 << 20;
 // Smaller requests are not walked. They count in the budget with kParsedFactorMax times their bytes.
 inline constexpr int64_t kWalkedBytesMin = 4 << 10;
 
