@@ -105,13 +105,16 @@ absl::Status ReplaceLostTables(const std::string& folder, DamagedStore* store, S
   return ToStatus(OpenDamaged(folder, &watch, store), StrCat("open what is left of store '", folder, "'"));
 }
 
-void NoteLogDamage(const std::string& folder, const LogWatch& watch, SalvageReport* report) {
+void NoteLogDamage(const std::string& folder, const LogWatch& watch, const rocksdb::DB& db, SalvageReport* report) {
   const std::optional<SyncedPoint> point = ReadSyncedPoint(folder);
   if (!point || watch.last() >= point->sequence || point->log < watch.first_log()) return;
   std::error_code error;
-  if (!fs::exists(LogPath(folder, point->log), error)) return;  // RocksDB removes a log once all of it is in tables
-  report->damage.push_back(StrCat("the log '", LogPath(folder, point->log), "' can be read up to sequence ",
-                                  watch.last(), "; operations up to ", point->sequence,
+  const std::string log = LogPath(folder, point->log);
+  if (!fs::exists(log, error)) return;  // RocksDB removes a log once all of it is in tables
+  // A log that began behind the last operation is empty, and all operations are in tables.
+  if (fs::file_size(log, error) == 0 && !error && db.GetLatestSequenceNumber() >= point->sequence) return;
+  report->damage.push_back(StrCat("the log '", log, "' can be read up to sequence ", watch.last(),
+                                  "; operations up to ", point->sequence,
                                   " were acknowledged as durable and are lost"));
 }
 
@@ -180,7 +183,7 @@ absl::StatusOr<SalvageReport> SalvageStore(const std::string& from, const std::s
   options.reserve_bytes = 0;
   LC_ASSIGN_OR_RETURN(store, OpenStore(to, options));
   if (opened.ok()) {
-    NoteLogDamage(from, watch, &report);
+    NoteLogDamage(from, watch, *damaged->db, &report);
   } else {
     report.damage.push_back(StrCat("the manifest of '", from, "' is damaged (", opened.ToString(),
                                    "); it was made anew from the tables, which may bring deleted rows back"));

@@ -93,6 +93,12 @@ class Salvage : public testing::Test {
   std::unique_ptr<Store> store_;
 };
 
+TEST_F(Salvage, ALogWhoseRowsAreAllInTablesIsNoDamage) {
+  ASSERT_TRUE(store_->Checkpoint(folder_ / "copy").ok());  // writes all rows to tables
+  const SalvageReport report = Save();
+  EXPECT_THAT(report.damage, IsEmpty());
+}
+
 TEST_F(Salvage, AWholeStoreIsSavedWhole) {
   const SalvageReport report = Save();
   EXPECT_TRUE(report.whole());
