@@ -3,7 +3,7 @@
 
 import inspect
 
-from lightcone import _operations, aio
+from lightcone import aio
 
 HEAD = '''"""Types of lightcone.aio, written by make_aio_stub.py."""
 
@@ -30,8 +30,10 @@ def declared(name, function, coroutine):
 
 def stub():
     lines = [HEAD]
-    own = vars(aio.AsyncClient)
-    for name, function in {**vars(_operations.Operations), **own}.items():
+    methods = {}
+    for kind in reversed(aio.AsyncClient.__mro__):
+        methods.update(vars(kind) if kind is not object else {})
+    for name, function in methods.items():
         public = not name.startswith("_") or name in ("__init__", "__aenter__", "__aexit__")
         if not public or not inspect.isfunction(function):
             continue

@@ -17,8 +17,8 @@ struct Access {
   // Field of the request with a name that the call gives, to a collection or an alias; the name itself must be allowed.
   std::string_view name_field = {};
   std::string_view job_field = {};  // field with the id of a job, which belongs to a collection
-  bool may_be_empty =
-      false;                // An empty `collection_field` names no collection, and answers leave out what is not seen.
+  // An empty `collection_field` names no collection, and answers leave out what is not seen.
+  bool may_be_empty = false;
   bool everything = false;  // It concerns all collections: a caller who may use only some of them is refused.
 };
 

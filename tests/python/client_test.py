@@ -27,11 +27,9 @@ def vectors(n, dimension=DIMENSION):
 class ServerCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.client = cls.enterClassContext(lightcone.testing.server()) if hasattr(cls, "enterClassContext") else None
-        if cls.client is None:  # Python 3.10 and older
-            context = lightcone.testing.server()
-            cls.client = context.__enter__()
-            cls.addClassCleanup(context.__exit__, None, None, None)
+        context = lightcone.testing.server()
+        cls.client = context.__enter__()
+        cls.addClassCleanup(context.__exit__, None, None, None)
 
     def collection(self, name, dimension=DIMENSION):
         self.client.create_collection(name, payload_indexes={"year": "integer"})

@@ -87,6 +87,12 @@ class Options:
         tls = self.tls if isinstance(self.tls, Tls) else Tls()
         return module.secure_channel(self.address, tls.credentials(), options=arguments)
 
+    def again(self, error: Any, attempt: int, writes: bool) -> bool:
+        """Whether a call whose try number `attempt` failed is tried again."""
+        if error.code() is not grpc.StatusCode.UNAVAILABLE or attempt >= self.retries:
+            return False
+        return self.retry_writes or not writes
+
     def pause(self, attempt: int) -> float:
         """Seconds before try `attempt` + 1, jittered by half."""
         return min(self.backoff_max, self.backoff_first * 2**attempt) * (0.5 + random.random() / 2)

@@ -19,7 +19,7 @@ import grpc.aio
 from . import _channel, _wire, errors, filters, types
 from ._channel import Call, Tls
 from ._operations import Operations
-from .client import _again, ended
+from .client import ended
 from .filters import Filter
 
 
@@ -69,7 +69,7 @@ class AsyncClient(Operations):
                 left = max(0.001, deadline - time.monotonic())
                 return call.read(await method(call.request, timeout=left, metadata=options.metadata()))
             except grpc.RpcError as error:
-                if not _again(error, attempt, options, call.writes):
+                if not options.again(error, attempt, call.writes):
                     raise errors.of_rpc(error) from None
             pause = options.pause(attempt)
             if time.monotonic() + pause >= deadline:
@@ -136,7 +136,7 @@ class AsyncClient(Operations):
                             return
                 return
             except grpc.RpcError as error:
-                if not _again(error, attempt, self._options, False):
+                if not self._options.again(error, attempt, False):
                     raise errors.of_rpc(error) from None
                 await asyncio.sleep(self._options.pause(attempt))
                 attempt += 1
@@ -160,7 +160,7 @@ class AsyncClient(Operations):
                     if state.ended:
                         return ended(state)
             except grpc.RpcError as error:
-                if not _again(error, attempt, self._options, False):
+                if not self._options.again(error, attempt, False):
                     raise errors.of_rpc(error) from None
             await asyncio.sleep(self._options.pause(attempt))
             attempt += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, TextIO, Tuple, Union
 
@@ -11,7 +12,8 @@ import grpc
 
 from . import _channel, _wire, errors, filters, types
 from ._channel import Call, Tls
-from ._operations import Operations, upsert_request, written
+from ._item_calls import upsert_request, written
+from ._operations import Operations
 from .filters import Filter
 from .types import ItemId
 
@@ -85,7 +87,7 @@ class Client(Operations):
                 left = max(0.001, deadline - time.monotonic())
                 return call.read(method(call.request, timeout=left, metadata=options.metadata()))
             except grpc.RpcError as error:
-                if not _again(error, attempt, options, call.writes):
+                if not options.again(error, attempt, call.writes):
                     raise errors.of_rpc(error) from None
             pause = options.pause(attempt)
             if time.monotonic() + pause >= deadline:
@@ -170,7 +172,7 @@ class Client(Operations):
                             return
                 return
             except grpc.RpcError as error:
-                if not _again(error, attempt, self._options, False):
+                if not self._options.again(error, attempt, False):
                     raise errors.of_rpc(error) from None
                 time.sleep(self._options.pause(attempt))
                 attempt += 1
@@ -278,7 +280,7 @@ class Client(Operations):
                     if state.ended:
                         return ended(state)
             except grpc.RpcError as error:
-                if not _again(error, attempt, self._options, False):
+                if not self._options.again(error, attempt, False):
                     raise errors.of_rpc(error) from None
             time.sleep(self._options.pause(attempt))
             attempt += 1
@@ -293,18 +295,10 @@ def ended(job: types.Job) -> types.Job:
     return job
 
 
-def _again(error: Any, attempt: int, options: _channel.Options, writes: bool) -> bool:
-    if error.code() is not grpc.StatusCode.UNAVAILABLE or attempt >= options.retries:
-        return False
-    return options.retry_writes or not writes
-
-
 class _Window:
     """Bounds the batches under way: the sender enters, the reader leaves."""
 
     def __init__(self, size: int) -> None:
-        import threading
-
         self._free = threading.Semaphore(size)
         self._closed = False
 

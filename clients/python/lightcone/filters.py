@@ -55,7 +55,8 @@ def _wrong(what: str, value: str, allowed: str) -> errors.InvalidArgument:
     )
 
 
-def _value(value: Any, into: Any, field: str) -> None:
+def put_value(value: Any, into: Any, field: str) -> None:
+    """Writes a JSON value into a FilterValue of the wire. InvalidArgument names `field`."""
     if isinstance(value, bool):
         into.boolean = value
     elif isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -76,14 +77,14 @@ def _condition(field: str, condition: Any) -> Any:
             raise _wrong(f"filter.{field}", ", ".join(map(str, unknown)) or "{}", "the keys <, <=, >, >=")
         made.range.field = field
         for sign, bound in condition.items():
-            _value(bound, getattr(made.range, _RANGES[sign]), field)
+            put_value(bound, getattr(made.range, _RANGES[sign]), field)
     elif isinstance(condition, (list, tuple, set, frozenset)):
         getattr(made, "in").field = field
         for value in condition:
-            _value(value, getattr(made, "in").values.add(), field)
+            put_value(value, getattr(made, "in").values.add(), field)
     else:
         made.equals.field = field
-        _value(condition, made.equals.value, field)
+        put_value(condition, made.equals.value, field)
     return made
 
 
@@ -263,7 +264,7 @@ class _Parser:
         else:
             raise self._unexpected('a value (texts go in "quotes")')
         self._at += 1
-        _value(value, into, field)
+        put_value(value, into, field)
 
     def _string(self, token: _Token) -> str:
         quote, inner = token.text[0], token.text[1:-1]

@@ -1,0 +1,338 @@
+"""Calls about items: writing, reading, searching."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Union
+
+import numpy as np
+
+from . import _wire, errors, filters, types
+from ._calls import Calls
+from ._channel import Call
+from .filters import Filter
+from .types import ItemId
+
+
+def upsert_request(
+    collection: str,
+    ids: Sequence[ItemId],
+    vectors: Any,
+    payloads: Optional[Sequence[Any]],
+    inputs: Optional[Sequence[Any]],
+    generation: int,
+    durability: str,
+    same_content: bool,
+    keep_input: bool,
+    expected_sequences: Optional[Sequence[Optional[int]]],
+) -> Any:
+    """The message of one batch. `vectors`: shape (n, dimension); exactly one of `vectors` and `inputs`."""
+    if (vectors is None) == (inputs is None):
+        raise errors.InvalidArgument(
+            "vectors, inputs: exactly one is needed", field="vectors", allowed="vectors or inputs"
+        )
+    n = len(ids)
+    rows: Any = None
+    if vectors is not None:
+        try:
+            rows = np.asarray(vectors, dtype="<f4")
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgument(
+                f"vectors: {error}", field="vectors", allowed="numbers of shape (n, dimension)"
+            ) from None
+        if rows.ndim != 2:
+            raise errors.InvalidArgument(
+                f"vectors: the shape is {rows.shape}; allowed: (n, dimension)",
+                field="vectors",
+                value=str(rows.shape),
+                allowed="(n, dimension)",
+            )
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if bad.size:
+            raise errors.InvalidArgument(
+                f"vectors[{bad[0]}]: a number is not finite", field=f"vectors[{bad[0]}]", allowed="finite numbers"
+            )
+    for name, part in (
+        ("vectors", rows),
+        ("payloads", payloads),
+        ("inputs", inputs),
+        ("expected_sequences", expected_sequences),
+    ):
+        if part is not None and len(part) != n:
+            raise errors.InvalidArgument(
+                f"{name}: there are {len(part)} of {n} ids; allowed: {n}", field=name, value=str(len(part)), allowed=str(n)
+            )
+    request = _wire.message("UpsertRequest")(
+        collection=collection,
+        generation=generation,
+        same_content=same_content,
+        keep_input=keep_input,
+        durability=_wire.number_of("Durability", "DURABILITY_", durability),
+    )
+    raw = rows.tobytes() if rows is not None else b""
+    width = len(raw) // n if n else 0
+    items = request.items
+    for i in range(n):
+        item = items.add()
+        types.put_id(ids[i], item.id, f"ids[{i}]")
+        if rows is not None:
+            item.vector.f32_le = raw[i * width : (i + 1) * width]
+        else:
+            types.put_input(inputs[i], item.input)  # type: ignore[index]
+        if payloads is not None and payloads[i] is not None:
+            item.payload_json = types.payload_text(payloads[i], f"payloads[{i}]")
+        if expected_sequences is not None and expected_sequences[i] is not None:
+            item.expected_sequence = expected_sequences[i]
+    return request
+
+
+def written(response: Any) -> types.Written:
+    return types.Written(response.sequence, response.generation, response.items, tuple(response.outdated))
+
+
+class ItemCalls(Calls):
+    """Upsert, get, delete, count and search."""
+
+    def upsert(
+        self,
+        collection: str,
+        ids: Sequence[ItemId],
+        vectors: Any = None,
+        payloads: Optional[Sequence[Any]] = None,
+        *,
+        inputs: Optional[Sequence[Union[types.Image, types.Tensor]]] = None,
+        generation: int = 0,
+        durability: str = "durable",
+        same_content: bool = False,
+        keep_input: bool = False,
+        expected_sequences: Optional[Sequence[Optional[int]]] = None,
+        timeout: Optional[float] = None,
+    ) -> types.Written:
+        """Writes one batch as a whole or not at all.
+
+        Args:
+            ids: n ids, each a text or an integer.
+            vectors: float array of shape (n, dimension): the model's output. Or `inputs`, which the server embeds.
+            payloads: n dicts (JSON objects), or None.
+            generation: the generation whose model made the vectors; 0: the active one.
+            durability: "durable" (after fsync) or "process" (survives a killed server, not a loss of power).
+            same_content: the vectors embed, by another model, what the collection holds; payloads stay as they are.
+            expected_sequences: n sequences that the items must still have; an item that changed is left out, and
+                ``outdated`` names its place.
+        """
+        request = upsert_request(
+            collection,
+            ids,
+            vectors,
+            payloads,
+            inputs,
+            generation,
+            durability,
+            same_content,
+            keep_input,
+            expected_sequences,
+        )
+        return self._do(Call("Retrieval/Upsert", request, written, True, timeout))
+
+    def get(
+        self,
+        collection: str,
+        ids: Sequence[ItemId],
+        *,
+        with_vector: bool = False,
+        generation: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[types.StoredItem]:
+        """Reads items, in the order of `ids`, without those that do not exist."""
+        request = _wire.message("GetRequest")(collection=collection, with_vector=with_vector, generation=generation)
+        for i, value in enumerate(ids):
+            types.put_id(value, request.ids.add(), f"ids[{i}]")
+        return self._do(
+            Call("Retrieval/Get", request, lambda r: [types.stored_item(item) for item in r.items], False, timeout)
+        )
+
+    def delete(
+        self, collection: str, ids: Sequence[ItemId], *, durability: str = "durable", timeout: Optional[float] = None
+    ) -> types.Deleted:
+        """Deletes items; one that does not exist is no error."""
+        request = _wire.message("DeleteRequest")(
+            collection=collection, durability=_wire.number_of("Durability", "DURABILITY_", durability)
+        )
+        for i, value in enumerate(ids):
+            types.put_id(value, request.ids.add(), f"ids[{i}]")
+        return self._do(
+            Call("Retrieval/Delete", request, lambda r: types.Deleted(r.sequence, r.deleted), True, timeout)
+        )
+
+    def delete_where(
+        self,
+        collection: str,
+        filter: Filter,
+        *,
+        limit: int = 0,
+        token: str = "",
+        durability: str = "durable",
+        timeout: Optional[float] = None,
+    ) -> types.Deleted:
+        """Deletes items that pass a filter, in the order of their ids: one bounded batch, as a whole or not at all.
+
+        Args:
+            limit: most items to delete; 0: the server's limit of a batch.
+            token: `token` of the answer before, to go on behind its items. An empty answer's token is the end.
+        """
+        request = _wire.message("DeleteRequest")(
+            collection=collection,
+            filter=filters.make(filter),
+            limit=limit,
+            token=token,
+            durability=_wire.number_of("Durability", "DURABILITY_", durability),
+        )
+        return self._do(
+            Call("Retrieval/Delete", request, lambda r: types.Deleted(r.sequence, r.deleted, r.token), True, timeout)
+        )
+
+    def count(self, collection: str, filter: Filter = None, *, timeout: Optional[float] = None) -> types.Count:
+        """Counts items that pass a filter."""
+        request = _wire.message("CountRequest")(collection=collection, filter=filters.make(filter))
+        return self._do(
+            Call(
+                "Retrieval/Count",
+                request,
+                lambda r: types.Count(r.count, {part.generation: part.count for part in r.generations}),
+                False,
+                timeout,
+            )
+        )
+
+    def search(
+        self,
+        collection: str,
+        query: types.Query,
+        k: int = 10,
+        *,
+        filter: Filter = None,
+        generation: int = 0,
+        exact: bool = False,
+        ef: int = 0,
+        nprobe: int = 0,
+        target_recall: Optional[float] = None,
+        offset: int = 0,
+        score_threshold: Optional[float] = None,
+        distance_max: Optional[float] = None,
+        with_payload: Union[bool, Sequence[str]] = True,
+        with_vector: bool = False,
+        adapter_mode: str = "unspecified",
+        wait_for_sequence: int = 0,
+        canary_key: str = "",
+        profile: bool = False,
+        timeout: Optional[float] = None,
+    ) -> types.SearchAnswer:
+        """Finds the k nearest items of one query.
+
+        Args:
+            query: vector of shape (dimension,), an Image or Tensor that the server embeds, or an ItemQuery.
+            filter: text such as ``'class = "cat" and year >= 2020'``, or a dict of fields.
+            generation: the generation whose model made the vector; 0: the active one.
+            exact: scan everything; the answer equals brute force.
+            offset: nearest hits that the answer leaves out.
+            score_threshold, distance_max: least score and greatest distance of a hit.
+            with_payload: whether hits have payloads, or the paths of the fields that they have.
+            ef, nprobe, target_recall: breadth of the search; the default finds at least 95 % of the true nearest.
+            wait_for_sequence: sequence of a write that the search must see.
+        """
+        call = self._search_call(
+            collection,
+            [query],
+            k,
+            filter,
+            timeout,
+            generation=generation,
+            exact=exact,
+            ef=ef,
+            nprobe=nprobe,
+            target_recall=target_recall,
+            offset=offset,
+            score_threshold=score_threshold,
+            distance_max=distance_max,
+            with_payload=with_payload,
+            with_vector=with_vector,
+            adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
+            wait_for_sequence=wait_for_sequence,
+            canary_key=canary_key,
+            profile=profile,
+        )
+        return self._do(call._replace(read=lambda response: types.search_answers(response, k)[0]))
+
+    def search_many(
+        self,
+        collection: str,
+        queries: Any,
+        k: int = 10,
+        *,
+        filter: Filter = None,
+        generation: int = 0,
+        exact: bool = False,
+        ef: int = 0,
+        nprobe: int = 0,
+        target_recall: Optional[float] = None,
+        offset: int = 0,
+        score_threshold: Optional[float] = None,
+        distance_max: Optional[float] = None,
+        with_payload: Union[bool, Sequence[str]] = False,
+        with_vector: bool = False,
+        adapter_mode: str = "unspecified",
+        evaluate_generations: Sequence[int] = (),
+        timeout: Optional[float] = None,
+    ) -> types.SearchAnswers:
+        """Finds the k nearest items of each of n queries in one call.
+
+        Args:
+            queries: float array of shape (n, dimension), or a sequence of queries as `search` takes them.
+
+        Returns:
+            Answers in the queries' order; ``.ids``, ``.scores`` and ``.distances`` are arrays of shape (n, k). A query
+            that failed alone raises its error when its answer is read.
+        """
+        call = self._search_call(
+            collection,
+            queries,
+            k,
+            filter,
+            timeout,
+            generation=generation,
+            exact=exact,
+            ef=ef,
+            nprobe=nprobe,
+            target_recall=target_recall,
+            offset=offset,
+            score_threshold=score_threshold,
+            distance_max=distance_max,
+            with_payload=with_payload,
+            with_vector=with_vector,
+            adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
+            evaluate_generations=list(evaluate_generations),
+        )
+        return self._do(call._replace(read=lambda response: types.search_answers(response, k)))
+
+    def _search_call(
+        self, collection: str, queries: Any, k: int, filter: Filter, timeout: Optional[float], **fields: Any
+    ) -> Call:
+        fields = {name: value for name, value in fields.items() if value is not None}
+        chosen = fields.pop("with_payload")
+        try:
+            request = _wire.message("SearchRequest")(collection=collection, k=k, filter=filters.make(filter), **fields)
+            request.with_payload = bool(chosen)
+            if not isinstance(chosen, bool):
+                request.payload.include.extend(chosen)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, errors.LightconeError):
+                raise
+            raise errors.InvalidArgument(f"search: {error}") from None
+        for i, query in enumerate(queries):
+            made = request.queries.add()
+            if isinstance(query, (types.Image, types.Tensor)):
+                types.put_input(query, made.input)
+            elif isinstance(query, types.ItemQuery):
+                types.put_id(query.id, made.item, f"queries[{i}]")
+            else:
+                made.vector.f32_le = types.to_vector(query, f"queries[{i}]")
+        return Call("Retrieval/Search", request, lambda response: response, False, timeout)
