@@ -9,12 +9,10 @@
 #include "store/disk_status.h"
 #include "store/envelope.h"
 #include "store/keys.h"
+#include "store/slices.h"
 
 namespace lightcone {
 namespace {
-
-rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
 // Empty `end` in keys means "to the table's end".
 bool InOneCollection(std::string_view begin, std::string_view end) {

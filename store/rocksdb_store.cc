@@ -29,6 +29,7 @@
 #include "store/keys.h"
 #include "store/lost_files.h"
 #include "store/rocksdb_iterator.h"
+#include "store/slices.h"
 #include "store/synced_point.h"
 
 namespace lightcone {
@@ -40,9 +41,6 @@ constexpr std::string_view kFormatName = "format";
 constexpr std::string_view kWhatToDo =
     "; restore a backup, or save what can be read by `lightcone repair`, or lose it and start with --store-damage "
     "accept";
-
-rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
 // RocksDB takes a folder without its file CURRENT for an empty database, and removes tables that it does not know.
 absl::Status CheckCurrent(const std::string& folder) {
