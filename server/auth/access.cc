@@ -12,10 +12,12 @@ constexpr Access kTable[] = {
     // Each batch of the stream names its collection.
     {.method = "Retrieval/UpsertStream", .needed = kWrite, .collection_field = "collection"},
     {.method = "Retrieval/Delete", .needed = kWrite, .collection_field = "collection"},
+    {.method = "Retrieval/ChangePayload", .needed = kWrite, .collection_field = "collection"},
     {.method = "Retrieval/Get", .needed = kRead, .collection_field = "collection"},
     {.method = "Retrieval/Search", .needed = kRead, .collection_field = "collection"},
     {.method = "Retrieval/Scroll", .needed = kRead, .collection_field = "collection"},
     {.method = "Retrieval/Count", .needed = kRead, .collection_field = "collection"},
+    {.method = "Retrieval/Facet", .needed = kRead, .collection_field = "collection"},
 
     {.method = "Collections/List", .needed = kRead, .may_be_empty = true},
     {.method = "Collections/Get", .needed = kRead, .collection_field = "name"},

@@ -37,6 +37,8 @@ constexpr MethodSize kSizes[] = {
     {"Retrieval/Search", Size::kBulk},
     {"Retrieval/Scroll", Size::kFilter},
     {"Retrieval/Count", Size::kFilter},
+    {"Retrieval/Facet", Size::kFilter},
+    {"Retrieval/ChangePayload", Size::kBulk},
     {"Collections/Create", Size::kSmall},
     {"Collections/List", Size::kSmall},
     {"Collections/Get", Size::kSmall},

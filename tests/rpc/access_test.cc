@@ -28,8 +28,8 @@ const std::map<std::string, std::string>& PromisedScopes() {
     const auto add = [&out](const std::string& scopes, const std::string& service, std::vector<std::string> methods) {
       for (const std::string& method : methods) out[service + "/" + method] = scopes;
     };
-    add("read", "Retrieval", {"Get", "Search", "Scroll", "Count"});
-    add("write", "Retrieval", {"Upsert", "UpsertStream", "Delete"});
+    add("read", "Retrieval", {"Get", "Search", "Scroll", "Count", "Facet"});
+    add("write", "Retrieval", {"Upsert", "UpsertStream", "Delete", "ChangePayload"});
     add("read", "Collections", {"List", "Get"});
     add("operate", "Collections", {"Update", "Rebuild", "IndexPayload"});
     add("admin", "Collections", {"Create", "Drop", "SetAlias", "Snapshot", "Restore"});

@@ -37,12 +37,15 @@ struct CallContext {
   std::function<bool(const std::string& collection)> sees = {};
 };
 
-// Raw input: the bytes of a PNG, JPEG or WebP file, or a normalised tensor C x H x W.
+// Raw input: the bytes of a PNG, JPEG or WebP file, a normalised tensor C x H x W, or a text in UTF-8.
 struct TensorInput {
   std::vector<uint32_t> shape;
   std::vector<float> values;
 };
-using RawInput = std::variant<std::string /*image file*/, TensorInput>;
+struct TextInput {
+  std::string text;
+};
+using RawInput = std::variant<std::string /*image file*/, TensorInput, TextInput>;
 
 struct UpsertItem {
   ItemId id;
@@ -59,6 +62,7 @@ struct UpsertBatch {
   Durability durability = Durability::kDurable;
   bool same_content = false;  // see UpsertRequest.same_content
   bool keep_input = false;
+  std::string model = {};  // model that made the vectors, which the generation's manifest must name; empty: not said
 };
 
 struct WriteResult {
@@ -71,11 +75,24 @@ struct WriteResult {
 struct QueryByItem {
   ItemId id;
 };
+// A query as an older generation embeds it.
+struct OlderVector {
+  uint32_t generation = 0;
+  std::vector<float> z;
+};
 struct Query {
   std::variant<std::vector<float>, RawInput, QueryByItem> content;
-  std::vector<float> canary_vector;  // the same query by the canary's generation, beside a vector; or empty
-  bool is_canary_vector = false;     // `content` is what the call had as canary_vector
+  std::vector<float> canary_vector;             // the same query by the canary's generation, beside a vector; or empty
+  bool is_canary_vector = false;                // `content` is what the call had as canary_vector
+  std::vector<OlderVector> older_vectors = {};  // beside a vector; each generation at most once
   absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
+};
+
+// The best groups of hits that share a value of a payload field.
+struct GroupBy {
+  std::string field;
+  int64_t groups = 10;
+  int64_t group_size = 3;  // groups * group_size is at most limits.k_max
 };
 
 // Which adapters a search may use: all that the collection has, none, or those of one direction.
@@ -102,12 +119,16 @@ struct SearchCall {
   std::optional<double> score_threshold;  // least score of a hit
   std::optional<double> distance_max;     // greatest distance of a hit
   PayloadSelection payload;               // needs with_payload
+  std::string model = {};                 // model that made the vectors; empty: not said
+  std::optional<GroupBy> group_by = {};   // groups of hits in place of hits; `k` and `offset` are 0
 };
 
 // How a search went about it.
 struct LegProfile {
   size_t query = 0;
   uint32_t generation = 0;
+  bool fused = false;       // ranked by the vectors of two generations
+  double older_weight = 0;  // weight of the older one's
   int64_t rows_scored = 0, rows_refined = 0, rows_reranked = 0, rows_adapted = 0;
   std::vector<SegmentProfile> segments;  // a scan where an item adapter carried every row
 };
@@ -129,9 +150,18 @@ struct EngineHit {
   std::string segment = {};  // kind of the index segment that held it: "growing", "hnsw" ...
 };
 
+// Value of a payload field that stands for a group or is counted.
+using FieldValue = std::variant<std::string, int64_t, double, bool>;
+
+struct HitGroup {
+  FieldValue value;
+  std::vector<EngineHit> hits;  // best first
+};
+
 struct QueryAnswer {
   absl::Status status;  // status of this query alone
   std::vector<EngineHit> hits;
+  std::vector<HitGroup> groups = {};  // groups by their best hit, where the search asked for them
 };
 
 struct SearchAnswer {
@@ -189,6 +219,48 @@ struct DeleteByFilterAnswer {
   uint64_t sequence = 0;
   uint32_t deleted = 0;
   std::string token;  // empty: no more items pass
+};
+
+// A change of the payloads of items, chosen by ids or by a filter: one batch.
+enum class PayloadChange { kSet, kOverwrite, kDeleteKeys, kClear };
+struct ChangePayloadCall {
+  std::string collection;
+  PayloadChange change = PayloadChange::kSet;
+  std::string payload_json;       // a JSON object, of kSet and kOverwrite
+  std::string key;                // path of the object that kSet changes; empty: the payload itself
+  std::vector<std::string> keys;  // paths, of kDeleteKeys
+  std::vector<ItemId> ids;        // without a filter
+  std::optional<FilterNode> filter;
+  int64_t limit = 0;  // most items by the filter; 0: limits.batch_items_max
+  std::string token;  // where an earlier call by the filter ended; empty: from the beginning
+  Durability durability = Durability::kDurable;
+};
+
+struct ChangePayloadAnswer {
+  uint64_t sequence = 0;
+  uint32_t changed = 0;
+  std::vector<ItemId> missing;  // ids that name no item
+  std::string token;            // empty: no more items pass
+};
+
+// Counts items by the value of a payload field.
+struct FacetCall {
+  std::string collection;
+  std::string field;
+  std::optional<FilterNode> filter;
+  int64_t limit = 10;  // most values
+};
+
+struct FacetAnswer {
+  std::vector<std::pair<FieldValue, uint64_t>> values;  // by falling count, then by value
+  uint64_t distinct = 0;
+};
+
+// Order of a scroll by a payload field.
+struct OrderBy {
+  std::string field;
+  bool descending = false;
+  std::optional<FieldValue> start_from;  // value to begin at, itself included
 };
 
 struct CountAnswer {
