@@ -243,7 +243,7 @@ std::optional<MessageCost> MessageShape::CostOf(google::protobuf::io::ZeroCopyIn
   CodedInputStream in(input);
   const CodedInputStream::Limit whole = in.PushLimit(size);
   MessageWalk walk(*this, &in);
-  if (!walk.Message(/*type=*/0, /*depth=*/1, /*end_group=*/0)) return std::nullopt;
+  if (!walk.Message(/*type=*/0, /*depth=*/0, /*end_group=*/0)) return std::nullopt;
   in.PopLimit(whole);
   return walk.Cost();
 }

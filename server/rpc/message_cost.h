@@ -12,7 +12,7 @@
 
 namespace lightcone::server {
 
-// Nested messages that protobuf parses.
+// Levels of nested messages below the outermost one that protobuf parses.
 inline constexpr int kMessageDepthMax = 100;
 
 struct MessageCost {

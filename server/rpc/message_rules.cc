@@ -108,12 +108,22 @@ bool InArena(const google::protobuf::MethodDescriptor& method) {
   return !method.client_streaming() && !method.server_streaming();
 }
 
-absl::Status CheckCost(const MessageRules& rules, grpc::ByteBuffer* bytes, int64_t size, int64_t* cost_bytes) {
+absl::Status Unparsed(const MessageRules& rules, const google::protobuf::Descriptor& type,
+                      const grpc::ByteBuffer& bytes) {
+  grpc::ByteBuffer copy(bytes);  // shares the slices
+  grpc::ProtoBufferReader reader(&copy);
+  return InvalidArgument(
+      StrCat("the message is no ", rules.type, ": ", WhyUnparsed(type, &reader, static_cast<int>(copy.Length()))));
+}
+
+// Bytes that are no message are refused here: parsing them would make all that comes before the fault.
+absl::Status CheckCost(const MessageRules& rules, const google::protobuf::Descriptor& type, grpc::ByteBuffer* bytes,
+                       int64_t size, int64_t* cost_bytes) {
   grpc::ByteBuffer copy(*bytes);  // shares the slices
   grpc::ProtoBufferReader reader(&copy);
   if (!reader.status().ok()) return InvalidArgument("the message cannot be read");
   const auto cost = rules.shape->CostOf(&reader, static_cast<int>(size));
-  if (!cost) return absl::OkStatus();  // parsing says what is wrong
+  if (!cost) return Unparsed(rules, type, *bytes);
   *cost_bytes = cost->bytes;
   const int64_t allowed = std::max(kParsedBytesFree, kParsedFactorMax * size);
   if (cost->bytes <= allowed) return absl::OkStatus();
@@ -158,16 +168,14 @@ absl::StatusOr<ParsedBytes> ParseChecked(const MessageRules& rules, ParseBudget*
                              rules.server_max ? " (rpc.message_bytes_max)" : ""));
   }
   int64_t cost = kParsedFactorMax * size;
-  if (size >= kWalkedBytesMin) LC_RETURN_IF_ERROR(CheckCost(rules, bytes, size, &cost));
+  const google::protobuf::Descriptor& type = *message->GetDescriptor();
+  if (size >= kWalkedBytesMin) LC_RETURN_IF_ERROR(CheckCost(rules, type, bytes, size, &cost));
   LC_ASSIGN_OR_RETURN(ParsedBytes taken, budget->Take(cost));
   {
     grpc::ByteBuffer copy(*bytes);  // shares the slices
     grpc::ProtoBufferReader reader(&copy);
     if (!reader.status().ok() || !message->ParseFromZeroCopyStream(&reader)) {
-      grpc::ByteBuffer again(*bytes);
-      grpc::ProtoBufferReader from_start(&again);
-      return InvalidArgument(StrCat("the message is no ", rules.type, ": ",
-                                    WhyUnparsed(*message->GetDescriptor(), &from_start, static_cast<int>(size))));
+      return Unparsed(rules, type, *bytes);
     }
   }
   bytes->Clear();

@@ -77,7 +77,7 @@ std::optional<std::string> WhatIsWrong(const Descriptor& type, CodedInputStream*
 std::string WhyUnparsed(const Descriptor& type, google::protobuf::io::ZeroCopyInputStream* input, int size) {
   CodedInputStream in(input);
   in.PushLimit(size);
-  return WhatIsWrong(type, &in, "", 1).value_or("its bytes are not in the wire format");
+  return WhatIsWrong(type, &in, "", /*depth=*/0).value_or("its bytes are not in the wire format");
 }
 
 }  // namespace lightcone::server

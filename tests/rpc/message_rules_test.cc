@@ -295,6 +295,35 @@ TEST_F(MessageRulesTest, BytesOfNoMessageSayWhere) {
   EXPECT_EQ(budget_.taken(), 0);
 }
 
+// Protobuf parses up to the fault: without the walk's refusal it makes a million items first.
+TEST_F(MessageRulesTest, BytesWithAFaultAtTheirEndAreRefusedBeforeAnythingIsMade) {
+  const std::string items = Repeated(LengthDelimited(3, ""), 2 << 20);
+  for (const std::string& end : {std::string(1, '\0'), std::string("\x1a\x7f", 2), std::string(1, '\x0c')}) {
+    v1::UpsertRequest upsert;
+    const absl::Status refused = Parse(items + end, &upsert);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(MessageOf(refused), HasSubstr("the message is no UpsertRequest"));
+    EXPECT_EQ(upsert.items_size(), 0);
+  }
+  EXPECT_EQ(budget_.taken(), 0);
+}
+
+TEST_F(MessageRulesTest, TheDeepestMessageThatProtobufParsesIsWeighedAndADeeperOneRefused) {
+  for (const int levels : {99, 100, 101, 102}) {
+    std::string bytes, ends;
+    for (int i = 0; i < levels; ++i) {
+      PutTag(1'000, WireFormat::WIRETYPE_START_GROUP, &bytes);
+      PutTag(1'000, WireFormat::WIRETYPE_END_GROUP, &ends);
+    }
+    bytes += ends;
+    google::protobuf::io::ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
+    v1::CountRequest count;
+    EXPECT_EQ(count.ParseFromString(bytes),
+              rules_.at(count.GetDescriptor()).shape->CostOf(&input, static_cast<int>(bytes.size())).has_value())
+        << levels;
+  }
+}
+
 TEST_F(MessageRulesTest, AMessageLargerThanItsMethodTakesIsRefused) {
   v1::CountRequest count;
   const absl::Status refused = Parse(LengthDelimited(1, std::string(17 << 20, 'a')), &count);
