@@ -167,9 +167,12 @@ absl::StatusOr<SnapshotManifest> DecodeSnapshotManifest(std::string_view text, s
     one.Read("crc32c", &to->crc32c);
   };
   LC_RETURN_IF_ERROR(ReadList(content, "files", place, file, &out.files));
+  uint64_t bytes = 0;
   for (size_t i = 0; i < out.files.size(); ++i) {
     if (!IsPlainPath(out.files[i].path)) return Damaged(place, "a file's path leads elsewhere");
     if (i > 0 && out.files[i - 1].path >= out.files[i].path) return Damaged(place, "the files are not in order");
+    bytes += out.files[i].bytes;  // both are at most INT64_MAX, so that the sum does not wrap
+    if (bytes > INT64_MAX) return Damaged(place, "the files have more bytes than any disk");
   }
   return out;
 }

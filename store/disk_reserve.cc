@@ -80,7 +80,9 @@ void DiskReserve::Keep() {
 absl::Status DiskReserve::CheckGrowth(uint64_t bytes) const {
   if (bytes_ == 0) return absl::OkStatus();
   const int64_t free = Free();
-  const int64_t needed = bytes_ - held_.load() + bytes_ / kMarginPart + static_cast<int64_t>(bytes);
+  const int64_t own = bytes_ - held_.load() + bytes_ / kMarginPart;
+  const uint64_t most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max() - own);
+  const int64_t needed = own + static_cast<int64_t>(std::min(bytes, most));
   if (free >= needed) return absl::OkStatus();
   return ResourceExhausted(StrCat(
       "the disk is full: free some space: ", free, " bytes are free where '", path_, "' lies, and new data needs ",

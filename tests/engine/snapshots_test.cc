@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <map>
@@ -12,7 +13,10 @@
 
 #include "absl/synchronization/mutex.h"
 #include "adapter_world.h"
+#include "base/files.h"
+#include "snapshot/archive.h"
 #include "snapshot/restore.h"
+#include "snapshot/shelf.h"
 
 namespace lightcone::server {
 namespace {
@@ -245,6 +249,58 @@ TEST_F(SnapshotsTest, TheScheduleMakesVerifiesAndKeepsSoMany) {
   for (const SnapshotStatus& one : *left) scheduled += one.manifest.scheduled;
   EXPECT_LE(scheduled, 3u) << "one is kept, another may be the newest verified one, a third not yet looked at";
   EXPECT_EQ(left->back().manifest.name, "mine") << "what a caller made stays";
+}
+
+TEST_F(SnapshotsTest, ASnapshotOfAClockThatWasWrongNeitherStopsTheScheduleNorOutlivesOthers) {
+  MakeCollection();
+  const SnapshotShelf shelf(folder_.path() + "/snapshots");
+  SnapshotManifest future;
+  future.name = "auto-21260101-000000";
+  future.scheduled = true;
+  future.time_us = absl::ToUnixMicros(absl::Now() + absl::Hours(24 * 36'500));
+  ASSERT_TRUE(shelf.Begin(future.name).ok());
+  ASSERT_TRUE(shelf.Commit(future.name, EncodeSnapshotManifest(future)).ok());
+  ASSERT_TRUE(shelf.SetVerified(future.name, future.time_us).ok());
+  BackupOptions options;
+  options.every = absl::Milliseconds(1);
+  options.keep = 1;
+  ASSERT_TRUE(engine_->snapshots().Start(options).ok());
+  bool future_left = false, other_came = false;
+  for (const absl::Time give_up = absl::Now() + absl::Seconds(60); absl::Now() < give_up;) {
+    const auto all = shelf.List();
+    ASSERT_TRUE(all.ok()) << all.status();
+    future_left = std::ranges::none_of(*all, [&](const auto& one) { return one.name == future.name; });
+    other_came = std::ranges::any_of(*all, [&](const auto& one) { return one.name != future.name; });
+    if (future_left && other_came) break;
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(other_came) << "the schedule goes on";
+  EXPECT_TRUE(future_left) << "it is the older one of the two";
+  engine_.reset();  // ends the schedule
+}
+
+TEST_F(SnapshotsTest, AnArchiveForWhichTheDiskHasNoRoomIsRefusedWithItsManifest) {
+  MakeCollection();
+  const SnapshotShelf shelf(folder_.path() + "/elsewhere");
+  SnapshotManifest huge;
+  huge.name = "huge";
+  huge.files = {{"store/000001.sst", uint64_t{1} << 60, 1}};
+  const auto partial = shelf.Begin(huge.name);
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  fs::create_directories(*partial + "/data/store");
+  ASSERT_TRUE(WriteFileAtomically(*partial + "/data/store/000001.sst", std::string(2 << 20, 'x')).ok());
+  ASSERT_TRUE(shelf.Commit(huge.name, EncodeSnapshotManifest(huge)).ok());
+  const auto archive = ArchiveWriter::Open(shelf.PathOf(huge.name));
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  const auto begin = (*archive)->Next();
+  ASSERT_TRUE(begin.ok()) << begin.status();
+  auto upload = engine_->snapshots().Upload("");
+  ASSERT_TRUE(upload.ok()) << upload.status();
+  const absl::Status refused = (*upload)->Append(*begin);
+  EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused;
+  EXPECT_NE(refused.message().find("needs 1152921504606846976 bytes"), std::string::npos) << refused;
+  upload->reset();
+  EXPECT_TRUE(fs::is_empty(folder_.path() + "/snapshots")) << "nothing is left";
 }
 
 // The child writes, makes snapshots and deletes the older ones until it is killed.

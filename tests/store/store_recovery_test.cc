@@ -81,6 +81,7 @@ TEST_F(StoreRecovery, NewDataIsRefusedBeforeTheDiskIsFullAndWelcomeOnceThereIsRo
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(refused), HasSubstr(StrCat(free_.load(), " bytes are free")));
   EXPECT_THAT(MessageOf(refused), HasSubstr(StrCat("new data needs ", kReserve / 4 + 1'000, " bytes")));
+  EXPECT_EQ(store_->CheckGrowth(UINT64_MAX).code(), absl::StatusCode::kResourceExhausted) << "the sum does not wrap";
   EXPECT_TRUE(ReserveIsThere()) << "nobody needs it yet";
   free_ = 100 * kReserve;
   EXPECT_TRUE(store_->CheckGrowth(1'000).ok()) << "at once";

@@ -40,7 +40,8 @@ struct SnapshotFigures {
 class SnapshotUpload {
  public:
   virtual ~SnapshotUpload() = default;
-  // Errors as ArchiveReader::Append; ALREADY_EXISTS for a name in use.
+  // Errors as ArchiveReader::Append; ALREADY_EXISTS for a name in use; RESOURCE_EXHAUSTED where the disk has too little
+  // room for what the manifest names.
   virtual absl::Status Append(std::string_view bytes) = 0;
   virtual absl::StatusOr<SnapshotStatus> Finish() = 0;
 };

@@ -1,6 +1,10 @@
 #include "server/engine/core/snapshot_calls.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -14,6 +18,8 @@
 
 namespace lightcone::server {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int kScheduleNice = 10;  // searches and writes come first
 constexpr absl::Duration kRetryPause = absl::Minutes(1);
@@ -65,7 +71,10 @@ class UploadedSnapshot final : public SnapshotUpload {
     if (hold_ != nullptr) calls_->shelf_.Abandon(manifest_.name);
   }
 
-  absl::Status Append(std::string_view bytes) override { return reader_.Append(bytes); }
+  absl::Status Append(std::string_view bytes) override {
+    if (hold_ != nullptr) LC_RETURN_IF_ERROR(CheckRoom(bytes.size()));
+    return reader_.Append(bytes);
+  }
 
   absl::StatusOr<SnapshotStatus> Finish() override {
     LC_RETURN_IF_ERROR(reader_.Finish().status());
@@ -85,11 +94,29 @@ class UploadedSnapshot final : public SnapshotUpload {
     LC_ASSIGN_OR_RETURN(auto hold, SnapshotCalls::NameHold::Take(calls_, manifest_.name));
     LC_ASSIGN_OR_RETURN(const std::string partial, calls_->shelf_.Begin(manifest_.name));
     hold_ = std::move(hold);
+    partial_ = partial;
+    LC_RETURN_IF_ERROR(CheckRoom(manifest.Bytes()));
     return std::unique_ptr<SnapshotSink>(std::make_unique<FolderSink>(StrCat(partial, "/", kSnapshotDataName)));
+  }
+
+  // RESOURCE_EXHAUSTED where the disk has no room for `bytes` more. On the store's disk its reserve stays its own.
+  absl::Status CheckRoom(uint64_t bytes) const {
+    std::error_code error;
+    const fs::space_info space = fs::space(partial_, error);
+    if (!error && bytes > space.available) {
+      return ResourceExhausted(StrCat("snapshot '", manifest_.name, "' needs ", bytes, " bytes; ", space.available,
+                                      " bytes are free in '", calls_->shelf_.folder(), "'"));
+    }
+    struct stat shelf {
+    }, data{};
+    const bool one_disk = ::stat(partial_.c_str(), &shelf) == 0 &&
+                          ::stat(calls_->context_.folders.data.c_str(), &data) == 0 && shelf.st_dev == data.st_dev;
+    return one_disk ? calls_->context_.store->CheckGrowth(bytes) : absl::OkStatus();
   }
 
   SnapshotCalls* const calls_;
   const std::string name_;
+  std::string partial_;  // where the files go; empty before the manifest is known
   SnapshotManifest manifest_;
   std::unique_ptr<SnapshotCalls::NameHold> hold_;
   ArchiveReader reader_;
@@ -207,30 +234,36 @@ SnapshotFigures SnapshotCalls::Figures() {
 
 absl::Duration SnapshotCalls::RunSchedule() {
   absl::Time newest = absl::InfinitePast();
+  const absl::Time now = absl::Now();
   const absl::StatusOr<std::vector<ShelvedSnapshot>> all = shelf_.List();
   for (size_t i = 0; all.ok() && i < all->size(); ++i) {
     const ShelvedSnapshot& one = (*all)[i];
-    if (one.manifest.ok() && one.manifest->scheduled) {
-      newest = std::max(newest, absl::FromUnixMicros(one.manifest->time_us));
-    }
+    if (!one.manifest.ok() || !one.manifest->scheduled) continue;
+    const absl::Time made = absl::FromUnixMicros(one.manifest->time_us);
+    // A later time comes of a clock that was wrong: the schedule does not wait for it.
+    if (made <= now) newest = std::max(newest, made);
   }
-  const absl::Duration age = absl::Now() - newest;
+  const absl::Duration age = now - newest;
   if (age < options_.every) return options_.every - age;
   SnapshotManifest manifest;
   manifest.scheduled = true;
   const absl::StatusOr<SnapshotStatus> made = Make(std::move(manifest), {});
   absl::Status status = made.status();
   if (status.ok()) status = Verify(made->manifest.name, {}).status();
-  if (status.ok()) status = DropOld();
+  if (status.ok()) status = DropOld(made->manifest.name);
   if (!status.ok()) spdlog::error("the snapshot of the schedule: {}", MessageOf(status));
   return made.ok() ? options_.every : std::min(options_.every, kRetryPause);
 }
 
-absl::Status SnapshotCalls::DropOld() {
+absl::Status SnapshotCalls::DropOld(const std::string& newest) {
   LC_ASSIGN_OR_RETURN(std::vector<ShelvedSnapshot> all, shelf_.List());
   std::erase_if(all, [](const ShelvedSnapshot& one) { return !one.manifest.ok() || !one.manifest->scheduled; });
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a.manifest->time_us > b.manifest->time_us; });
+  // A time that is still to come says nothing of the order: such a snapshot is older than the present clock.
+  const int64_t now = absl::ToUnixMicros(absl::Now());
+  const auto rank = [&](const ShelvedSnapshot& one) {
+    return one.name == newest ? INT64_MAX : one.manifest->time_us > now ? INT64_MIN : one.manifest->time_us;
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
   bool verified = false;  // whether a newer one has been verified
   for (size_t i = 0; i < all.size(); ++i) {
     const bool newest_verified = !verified && all[i].verified_us.has_value();

@@ -40,8 +40,9 @@ class SnapshotCalls final : public Snapshots {
   absl::StatusOr<SnapshotStatus> StatusOf(const std::string& name);
   // What the schedule does now, and how long it then pauses.
   absl::Duration RunSchedule();
-  // Deletes the oldest snapshots of the schedule that are too many, but the newest verified one.
-  absl::Status DropOld();
+  // Deletes the oldest snapshots of the schedule that are too many, but the newest verified one. `newest`: the name of
+  // the one that was made last, whatever the clock says.
+  absl::Status DropOld(const std::string& newest);
   void Refresh();
   void CountFailure(const absl::Status& why, std::string_view step);
   std::string FreeName(std::string_view prefix) const;
