@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "base/status.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "lightcone/v1/snapshots.grpc.pb.h"
 #include "server/rpc/error.h"
 #include "server/rpc/operator_service.h"
@@ -142,36 +143,40 @@ class DownloadStream final : public SteppedStream<grpc::ServerWriteReactor<v1::D
   v1::DownloadSnapshotResponse response_;
 };
 
-class UploadStream final : public SteppedStream<grpc::ServerReadReactor<v1::UploadSnapshotRequest>> {
+// Pieces travel as bytes, and are weighed and parsed as the requests of other methods are.
+class UploadStream final : public SteppedStream<grpc::ServerReadReactor<grpc::ByteBuffer>> {
  public:
   UploadStream(RpcCore* core, grpc::CallbackServerContext* context, v1::UploadSnapshotResponse* response)
       : SteppedStream(core, context, "Snapshots/UploadSnapshot"), response_(response) {}
 
   void Begin(const grpc::CallbackServerContext& context) {
-    if (Admit(context)) StartRead(&request_);
+    if (Admit(context)) StartRead(&bytes_);
   }
 
  private:
   void OnReadDone(bool ok) override {
     if (!ok) return Step([this] { return TakeEnd(); }, [this](const absl::Status& status) { End(status); });
     Step([this] { return TakePiece(); },
-         [this](const absl::Status& status) { status.ok() ? StartRead(&request_) : End(status); });
+         [this](const absl::Status& status) { status.ok() ? StartRead(&bytes_) : End(status); });
   }
 
-  absl::Status Open() {
+  absl::Status Open(const v1::UploadSnapshotRequest& request) {
     if (upload_ != nullptr) return absl::OkStatus();
-    LC_RETURN_IF_ERROR(CheckRequest(request_));
-    LC_ASSIGN_OR_RETURN(upload_, core_->engine().snapshots().Upload(request_.name()));
+    LC_RETURN_IF_ERROR(CheckRequest(request));
+    LC_ASSIGN_OR_RETURN(upload_, core_->engine().snapshots().Upload(request.name()));
     return absl::OkStatus();
   }
 
   absl::Status TakePiece() {
-    LC_RETURN_IF_ERROR(Open());
-    return upload_->Append(request_.data());
+    const MessageRules& rules = core_->RulesOf(*v1::UploadSnapshotRequest::descriptor());
+    v1::UploadSnapshotRequest request;
+    LC_ASSIGN_OR_RETURN(const ParsedBytes taken, ParseChecked(rules, &core_->parse_budget(), &bytes_, &request));
+    LC_RETURN_IF_ERROR(Open(request));
+    return upload_->Append(request.data());
   }
 
   absl::Status TakeEnd() {
-    LC_RETURN_IF_ERROR(Open());
+    LC_RETURN_IF_ERROR(Open({}));
     const absl::Status taken = ConvertSnapshot(upload_->Finish(), response_->mutable_snapshot());
     upload_.reset();
     return taken;
@@ -179,7 +184,7 @@ class UploadStream final : public SteppedStream<grpc::ServerReadReactor<v1::Uplo
 
   v1::UploadSnapshotResponse* const response_;
   std::unique_ptr<SnapshotUpload> upload_;
-  v1::UploadSnapshotRequest request_;
+  grpc::ByteBuffer bytes_;  // message of the read in progress
 };
 
 class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackService> {
@@ -190,6 +195,13 @@ class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackSer
     Check(&SnapshotsService::DeleteSnapshot);
     Check(&SnapshotsService::VerifySnapshot);
     Check(&SnapshotsService::DownloadSnapshot);
+    MarkMethodCallback(core->RulesOf(*v1::UploadSnapshotRequest::descriptor()).method_index,
+                       new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer, v1::UploadSnapshotResponse>(
+                           [core](Context* context, v1::UploadSnapshotResponse* response) {
+                             auto* stream = new UploadStream(core, context, response);
+                             stream->Begin(*context);
+                             return stream;
+                           }));
   }
 
   Unary* CreateSnapshot(Context* context, const v1::CreateSnapshotRequest* request,
@@ -225,13 +237,6 @@ class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackSer
   grpc::ServerWriteReactor<v1::DownloadSnapshotResponse>* DownloadSnapshot(
       Context* context, const v1::DownloadSnapshotRequest* request) override {
     auto* stream = new DownloadStream(core_, context, *request);
-    stream->Begin(*context);
-    return stream;
-  }
-
-  grpc::ServerReadReactor<v1::UploadSnapshotRequest>* UploadSnapshot(Context* context,
-                                                                     v1::UploadSnapshotResponse* response) override {
-    auto* stream = new UploadStream(core_, context, response);
     stream->Begin(*context);
     return stream;
   }

@@ -1,10 +1,13 @@
 // Snapshots by the wire: real servers on loopback, the C++ client, archives up and down.
 #include "client/snapshots.h"
 
+#include <chrono>
 #include <filesystem>
 
 #include "base/files.h"
 #include "base/status.h"
+#include "grpcpp/create_channel.h"
+#include "lightcone/v1/snapshots.grpc.pb.h"
 #include "snapshot/restore.h"
 #include "tests/rpc/wire_fixture.h"
 
@@ -74,6 +77,29 @@ TEST_F(SnapshotsWire, ASnapshotIsMadeListedVerifiedDownloadedUploadedRestoredAnd
   v1::SearchResponse found;
   ASSERT_TRUE(Search(SearchFor("photos", {0, 1, 2, 3}), &found).ok());
   EXPECT_EQ(found.results(0).hits_size(), 3);
+}
+
+TEST_F(SnapshotsWire, APieceThatTakesMoreMemoryThanTheServerParsesIsRefused) {
+  config_.parsed_bytes_max = 1 << 20;
+  Serve();
+  const auto stub =
+      v1::Snapshots::NewStub(grpc::CreateChannel(server_->bound().grpc, grpc::InsecureChannelCredentials()));
+  const auto upload = [&](const v1::UploadSnapshotRequest& piece) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    v1::UploadSnapshotResponse response;
+    const auto writer = stub->UploadSnapshot(&context, &response);
+    writer->Write(piece);
+    writer->WritesDone();
+    return writer->Finish();
+  };
+  v1::UploadSnapshotRequest piece;
+  piece.set_data(std::string(2 << 20, 'x'));
+  const grpc::Status large = upload(piece);
+  EXPECT_EQ(large.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(large.error_message(), HasSubstr("rpc.parsed_bytes_max"));
+  piece.set_data(std::string(512, 'x'));
+  EXPECT_EQ(upload(piece).error_code(), grpc::StatusCode::DATA_LOSS) << "what was refused holds no memory";
 }
 
 TEST_F(SnapshotsWire, WhatIsDamagedOrCutIsRefusedAndNothingIsKept) {
