@@ -134,6 +134,18 @@ TEST_F(RepairCommand, AWholeFolderIsSavedWholeAndServes) {
   EXPECT_EQ(Count(*client), static_cast<int64_t>(kItems) + 5);
 }
 
+TEST_F(RepairCommand, AnEncoderThatCannotBeReadIsNamedAndDoesNotKeepItemsFromBeingSaved) {
+  MakeDataFolder();
+  fs::create_directories(data_ + "/encoders/7");
+  ASSERT_TRUE(WriteFileAtomically(data_ + "/encoders/7/1.pt", "whole").ok());
+  fs::create_symlink("nowhere", data_ + "/encoders/7/2.pt");  // reading it fails for every user
+  const Outcome done = RunAlone(folder_, {"repair", data_, "--to", saved_ + "/"});
+  EXPECT_EQ(done.exit_code, 1) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("encoders/7/2.pt' is left out"));
+  EXPECT_THAT(done.out, HasSubstr("collection 'damaged': 60 items saved, 0 lost"));
+  EXPECT_EQ(ReadFile(saved_ + "/encoders/7/1.pt").value(), "whole");
+}
+
 TEST_F(RepairCommand, AFolderInUseAndATargetThatExistsAreRefused) {
   const auto client = Start(data_);
   ASSERT_NE(client, nullptr);

@@ -19,13 +19,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Copies a file or a folder, durably. What cannot be read is named in the report and left out.
+absl::Status CopyOne(const fs::path& from, const fs::path& to, RepairReport* report) {
+  std::error_code error;
+  if (!fs::is_directory(from, error)) {
+    fs::copy_file(from, to, error);
+    if (!error) return SyncFile(to.string());
+    const absl::Status failed = ErrnoStatus(error.value(), "copy", from.string());
+    if (absl::IsResourceExhausted(failed)) return failed;
+    fs::remove(to, error);
+    report->damage.push_back(StrCat("file '", from.string(), "' is left out: ", MessageOf(failed)));
+    return absl::OkStatus();
+  }
+  LC_RETURN_IF_ERROR(MakeFolders(to.string()));
+  fs::directory_iterator it(from, error);
+  for (const fs::directory_iterator end; !error && it != end; it.increment(error)) {
+    LC_RETURN_IF_ERROR(CopyOne(it->path(), to / it->path().filename(), report));
+  }
+  if (error) report->damage.push_back(StrCat("folder '", from.string(), "' cannot be listed: ", error.message()));
+  return SyncFolder(to.string());
+}
+
 // Everything but the store, which is read row by row, and the index, which is a cache of it.
-absl::Status CopyFiles(const std::string& from, const std::string& to) {
+absl::Status CopyFiles(const std::string& from, const std::string& to, RepairReport* report) {
   for (const char* const name : {"encoders", "trainings"}) {
     std::error_code error;
     if (!fs::exists(fs::path(from) / name, error)) continue;
-    fs::copy(fs::path(from) / name, fs::path(to) / name, fs::copy_options::recursive, error);
-    if (error) return ErrnoStatus(error.value(), "copy", (fs::path(from) / name).string());
+    LC_RETURN_IF_ERROR(CopyOne(fs::path(from) / name, fs::path(to) / name, report));
   }
   return absl::OkStatus();
 }
@@ -115,7 +135,7 @@ absl::StatusOr<RepairReport> Repair(const std::string& from, const std::string& 
                                    range.end, " cannot be read"));
   }
   for (const std::string& value : saved.values) report.damage.push_back(StrCat("the value of ", value, " is damaged"));
-  LC_RETURN_IF_ERROR(CopyFiles(from, to));
+  LC_RETURN_IF_ERROR(CopyFiles(from, to, &report));
   LC_RETURN_IF_ERROR(CheckCollections(to + "/store", &report));
   return report;
 }
@@ -127,7 +147,8 @@ absl::StatusOr<RepairReport> RepairDataFolder(const std::string& from, const std
   if (!fs::exists(from + "/store", error)) {
     return FailedPrecondition(StrCat("folder '", from, "' holds no folder 'store': it is no data folder of Lightcone"));
   }
-  const fs::path place = fs::absolute(to, error).lexically_normal();
+  fs::path place = fs::absolute(to, error).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // "a/b/" means "a/b"
   const std::string partial = place.string() + ".partial";
   for (const std::string& path : {place.string(), partial}) {
     if (!to.empty() && !fs::exists(path, error)) continue;
