@@ -25,7 +25,9 @@ absl::Status LinkFile(const std::string& from, const std::string& to) {
   if (!NeedsCopy(error)) return ErrnoStatus(error, "link", from);
   std::error_code failed;
   fs::copy_file(from, to, fs::copy_options::none, failed);
-  return failed ? ErrnoStatus(failed.value(), StrCat("copy '", from, "' to"), to) : absl::OkStatus();
+  if (!failed) return SyncFile(to);
+  ::unlink(to.c_str());
+  return ErrnoStatus(failed.value(), StrCat("copy '", from, "' to"), to);
 }
 
 absl::Status LinkFolder(const std::string& from, const std::string& to) {

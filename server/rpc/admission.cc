@@ -30,6 +30,8 @@ std::string_view RefusalName(Refusal refusal) {
 
 absl::Duration Admission::ExpectedWait(int64_t waiting) const { return call_time_ * (waiting + 1) / threads_; }
 
+bool Admission::Overloaded(absl::Time now) const { return now < overloaded_until_ && overloaded_until_ - now <= kCalm; }
+
 absl::Duration Admission::Bound(absl::Time now) const {
   const absl::Duration bound =
       Overloaded(now) ? std::min(bounds_.overload_wait_max, bounds_.wait_max) : bounds_.wait_max;

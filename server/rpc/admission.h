@@ -47,7 +47,8 @@ class Admission {
   absl::Duration ExpectedWait(int64_t waiting) const;
   // The bound of the wait that holds at `now`.
   absl::Duration Bound(absl::Time now) const;
-  bool Overloaded(absl::Time now) const { return now < overloaded_until_; }
+  // A clock that went back does not make overload last longer.
+  bool Overloaded(absl::Time now) const;
 
  private:
   bool bounded() const { return bounds_.wait_max < absl::InfiniteDuration(); }

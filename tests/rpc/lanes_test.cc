@@ -161,6 +161,15 @@ TEST(Admission, OverloadEndsASecondAfterTheLastRefusal) {
   EXPECT_EQ(machine.waiting(), 0u);
 }
 
+TEST(Admission, AClockThatGoesBackEndsOverloadAndDoesNotProlongIt) {
+  Admission admission(1, kBounds);
+  const absl::Time now = absl::UnixEpoch() + absl::Hours(24);
+  admission.NoteEnd(absl::Milliseconds(100));
+  ASSERT_TRUE(admission.Offer(now, absl::InfiniteFuture(), /*waiting=*/100).has_value());
+  EXPECT_TRUE(admission.Overloaded(now));
+  EXPECT_FALSE(admission.Overloaded(now - absl::Hours(1)));
+}
+
 TEST(Admission, ACallWhoseDeadlineComesBeforeItsTurnIsRefusedAtOnce) {
   Machine machine;
   machine.Offer(8);
