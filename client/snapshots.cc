@@ -1,5 +1,7 @@
 #include "client/snapshots.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -24,6 +26,8 @@ absl::Status WriteStream(grpc::ClientReader<v1::DownloadSnapshotResponse>& strea
                          const std::function<void(uint64_t)>& seen) {
   const File file(std::fopen(path.c_str(), "wbe"));
   if (file == nullptr) return ErrnoStatus(errno, "create", path);
+  // It will hold all data of a server.
+  if (::fchmod(::fileno(file.get()), 0600) != 0) return ErrnoStatus(errno, "chmod", path);
   v1::DownloadSnapshotResponse piece;
   uint64_t bytes = 0;
   while (stream.Read(&piece)) {

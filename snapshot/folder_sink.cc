@@ -1,6 +1,7 @@
 #include "snapshot/folder_sink.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,7 +29,7 @@ absl::StatusOr<std::string> FolderSink::Prepare(const SnapshotFile& file) {
 absl::Status FolderSink::Open(const SnapshotFile& file, bool* /*skip*/) {
   if (fd_ >= 0) ::close(fd_);
   LC_ASSIGN_OR_RETURN(path_, Prepare(file));
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   return fd_ < 0 ? ErrnoStatus(errno, "create", path_) : absl::OkStatus();
 }
 
@@ -48,6 +49,11 @@ absl::Status FolderSink::Close() {
   ::close(fd_);
   fd_ = -1;
   return synced ? absl::OkStatus() : ErrnoStatus(error, "fsync", path_);
+}
+
+absl::Status MakePrivateFolder(const std::string& folder) {
+  LC_RETURN_IF_ERROR(MakeFolders(folder));
+  return ::chmod(folder.c_str(), 0700) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "chmod", folder);
 }
 
 absl::Status SyncFolders(const std::string& folder) {

@@ -11,7 +11,7 @@
 
 namespace lightcone {
 
-// `folder` exists. Files are made anew; each is fsynced when it is whole.
+// `folder` exists. Files are made anew, for their owner alone; each is fsynced when it is whole.
 class FolderSink : public SnapshotSink {
  public:
   explicit FolderSink(std::string folder) : folder_(std::move(folder)) {}
@@ -29,6 +29,9 @@ class FolderSink : public SnapshotSink {
   std::string path_;
   int fd_ = -1;
 };
+
+// Makes a folder, and those above it, that its owner alone may enter: it will hold all data of a server.
+absl::Status MakePrivateFolder(const std::string& folder);
 
 // Fsyncs a folder and every folder below it.
 absl::Status SyncFolders(const std::string& folder);

@@ -85,7 +85,7 @@ absl::StatusOr<SnapshotManifest> RestoreSnapshot(const std::string& source, cons
   const std::string partial = StrCat(parent, "/.", place.filename().string(), ".restoring");
   fs::remove_all(partial, error);  // of a restore that was killed
   if (error) return ErrnoStatus(error.value(), "remove", partial);
-  absl::Status made = MakeFolders(partial);
+  absl::Status made = MakePrivateFolder(partial);
   if (made.ok()) made = Unpack(source, folder, manifest, partial, cancelled);
   if (made.ok()) made = SyncFolders(partial);
   if (made.ok()) {

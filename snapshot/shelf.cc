@@ -80,6 +80,7 @@ absl::StatusOr<std::string> SnapshotShelf::Begin(const std::string& name) const 
   LC_RETURN_IF_ERROR(MakeFolders(folder_));
   const std::string partial = PartialOf(name);
   LC_RETURN_IF_ERROR(RemoveAll(partial));
+  LC_RETURN_IF_ERROR(MakePrivateFolder(partial));
   LC_RETURN_IF_ERROR(MakeFolders(StrCat(partial, "/", kSnapshotDataName)));
   return partial;
 }

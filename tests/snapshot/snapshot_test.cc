@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/files.h"
+#include "base/link.h"
 #include "base/status.h"
 #include "snapshot/archive.h"
 #include "snapshot/copy.h"
@@ -136,6 +137,42 @@ TEST_F(SnapshotTest, PathsThatLeadOutOfTheDataFolderAreDamage) {
                 Fails(Code::kDataLoss, "leads elsewhere"))
         << path;
   }
+}
+
+TEST_F(SnapshotTest, WhatIsRestoredOrCopiedBelongsToItsOwnerAlone) {
+  Make("a");
+  const mode_t before = ::umask(022);
+  EXPECT_TRUE(RestoreSnapshot(shelf_.PathOf("a"), folder_ / "new").ok());
+  EXPECT_TRUE(CopySnapshot(shelf_.PathOf("a"), folder_ / "copies").ok());
+  ::umask(before);
+  for (const std::string& place : {folder_ / "new", folder_ / "copies/a"}) {
+    EXPECT_EQ(fs::status(place).permissions(), fs::perms::owner_all) << place;
+  }
+  EXPECT_EQ(fs::status(folder_ / "new/store/000012.sst").permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(SnapshotTest, ACopyThatFailsLeavesNoPartOfAFile) {
+  const std::string other = StrCat("/dev/shm/lightcone-link-", ::getpid());
+  const std::string from = folder_ / "whole";
+  ASSERT_TRUE(WriteFileAtomically(from, std::string(1 << 20, 'x')).ok());
+  if (LinkFile(from, other).ok() && fs::hard_link_count(other) > 1) GTEST_SKIP() << "one file system for both";
+  EXPECT_EQ(fs::file_size(other), uintmax_t{1} << 20);
+  fs::remove(other);
+  absl::Status failed;
+  {
+    const FileSizeLimit limit(1 << 16);
+    failed = LinkFile(from, other);
+  }
+  EXPECT_FALSE(failed.ok());
+  EXPECT_FALSE(fs::exists(other));
+}
+
+TEST_F(SnapshotTest, SizesWhoseSumIsBeyondAnyDiskAreDamage) {
+  SnapshotManifest manifest;
+  manifest.name = "a";
+  manifest.files = {{"a", INT64_MAX, 1}, {"b", INT64_MAX, 1}, {"c", 3, 1}};  // the sum wraps to 1
+  EXPECT_THAT(DecodeSnapshotManifest(EncodeSnapshotManifest(manifest), "m").status(),
+              Fails(Code::kDataLoss, "more bytes than any disk"));
 }
 
 TEST_F(SnapshotTest, ARestoreIsWholeFromAFolderAndFromAnArchive) {
