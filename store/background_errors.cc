@@ -11,8 +11,9 @@ namespace lightcone {
 namespace {
 
 constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
-constexpr absl::Duration kPauseMax = absl::Seconds(4);  // writes that are refused must continue within seconds
-constexpr absl::Duration kCalm = absl::Minutes(1);      // time without an error after which pauses begin anew
+constexpr absl::Duration kPauseMax = absl::Seconds(4);     // writes that are refused must continue within seconds
+constexpr absl::Duration kRefusalMin = absl::Seconds(10);  // time that a write waits for background work to go on
+constexpr absl::Duration kCalm = absl::Minutes(1);         // time without an error after which pauses begin anew
 
 std::string_view NameOf(rocksdb::BackgroundErrorReason reason) {
   using Reason = rocksdb::BackgroundErrorReason;
@@ -62,6 +63,29 @@ absl::Duration BackgroundErrors::UntilResume(absl::Time now) const {
 bool BackgroundErrors::full_disk() const {
   absl::MutexLock lock(&mutex_);
   return waiting_ && full_disk_;
+}
+
+void BackgroundErrors::Meet() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_) return;
+    waiting_ = true;
+    due_ = absl::Now() + kPauseMin;
+  }
+  told_.resumable();
+}
+
+rocksdb::Status BackgroundErrors::Outlast(const std::function<rocksdb::Status()>& write) {
+  const absl::Time limit = absl::Now() + kRefusalMin;
+  for (;;) {
+    rocksdb::Status written = write();
+    const absl::Duration left = limit - absl::Now();
+    if (!written.IsIncomplete() || left <= absl::ZeroDuration()) return written;
+    Meet();
+    const auto resumed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !waiting_; };
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&resumed), left);
+  }
 }
 
 void BackgroundErrors::Resumed(const rocksdb::Status& outcome) {

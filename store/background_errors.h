@@ -15,6 +15,11 @@
 
 namespace lightcone {
 
+// Whether a write was refused for an error of background work, before it reached the log.
+inline bool IsOfBackgroundWork(const rocksdb::Status& refused) {
+  return refused.severity() == rocksdb::Status::Severity::kHardError || refused.IsIncomplete();
+}
+
 class BackgroundErrors final : public rocksdb::EventListener {
  public:
   struct Told {
@@ -33,6 +38,12 @@ class BackgroundErrors final : public rocksdb::EventListener {
   // Time until DB::Resume is due. Infinite where no error waits.
   absl::Duration UntilResume(absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
   bool full_disk() const ABSL_LOCKS_EXCLUDED(mutex_);  // the waiting error stopped writes for want of space
+  // Runs `write`. Where writes must wait for background work, and an error of that work waits to be resumed, RocksDB
+  // refuses them instead: `write` then runs again after the next DB::Resume, for some seconds.
+  rocksdb::Status Outlast(const std::function<rocksdb::Status()>& write) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A write met an error of background work. RocksDB tells an error before it takes it: a DB::Resume in between finds
+  // nothing to do, and another one is due.
+  void Meet() ABSL_LOCKS_EXCLUDED(mutex_);
   // The outcome of a DB::Resume.
   void Resumed(const rocksdb::Status& outcome) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -298,15 +298,14 @@ class RocksStore final : public Store {
   // Writes to the log and memtables without a sync.
   absl::Status Append(rocksdb::WriteBatch* raw) ABSL_SHARED_LOCKS_REQUIRED(write_mutex_) {
     if (raw->Count() == 0) return absl::OkStatus();
-    const rocksdb::Status written = db_->Write(rocksdb::WriteOptions(), raw);
+    const auto written = background_->Outlast([this, raw] { return db_->Write(rocksdb::WriteOptions(), raw); });
     if (written.ok()) {
       writes_.fetch_add(1, std::memory_order_relaxed);
       return absl::OkStatus();
     }
     // An error of background work refuses a write before it reaches the log. The log itself is as it was.
-    const bool in_background = written.severity() == rocksdb::Status::Severity::kHardError || written.IsIncomplete();
-    if (in_background && group_.failure().ok()) {
-      Wake();
+    if (IsOfBackgroundWork(written) && group_.failure().ok()) {
+      background_->Meet();
       const std::string step = StrCat("store '", folder_, "': background work failed and is tried again: write");
       return IsFullDisk(written) ? ToStatus(written, step) : Unavailable(StrCat(step, ": ", written.ToString()));
     }
@@ -367,8 +366,9 @@ class RocksStore final : public Store {
     if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (!resumed.ok()) {
-      // Busy means that another thread resumes. Other errors than a full disk do not go away.
-      if (!IsFullDisk(resumed) && !resumed.IsBusy()) FailWrites(resumed, "resume");
+      // Busy means that another thread resumes. Other errors than these do not go away.
+      const bool passes = IsFullDisk(resumed) || resumed.IsBusy() || IsOfBackgroundWork(resumed);
+      if (!passes) FailWrites(resumed, "resume");
       return group_.failure();
     }
     group_.Clear();

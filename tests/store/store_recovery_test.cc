@@ -132,6 +132,27 @@ TEST_F(StoreRecovery, ACompactionThatCannotReadIsTriedAgainAndWritesGoOn) {
   EXPECT_TRUE(store_->Get(Table::kItems, "b").ok());
 }
 
+TEST_F(StoreRecovery, AWriteThatMustWaitForAFailedCompactionIsWrittenOnceItGoesOn) {
+  const auto add_table = [&] {
+    const size_t before = Tables();
+    EXPECT_TRUE(Put("a").ok());
+    EXPECT_TRUE(WriteTable().ok());
+    return Comes([&] { return Tables() > before; });
+  };
+  for (int table = 0; table < 3; ++table) ASSERT_TRUE(add_table());
+  disk_.Set(FaultyDisk::Fault::kBrokenReading);
+  constexpr size_t kStop = 36;  // tables of level 0 at which RocksDB stops writes
+  while (Tables() < kStop) ASSERT_TRUE(add_table());
+  absl::Status written;
+  std::thread writer([&] { written = Put("stopped"); });
+  const uint64_t before = store_->Stats().background_errors_total;
+  EXPECT_TRUE(Comes([&] { return store_->Stats().background_errors_total > before; }));
+  disk_.Set(FaultyDisk::Fault::kNone);
+  writer.join();
+  EXPECT_TRUE(written.ok()) << written;
+  EXPECT_TRUE(store_->Get(Table::kItems, "stopped").ok());
+}
+
 TEST_F(StoreRecovery, ATableThatCannotBeWrittenRefusesWritesUntilItCan) {
   ASSERT_TRUE(Put("before").ok());
   disk_.Set(FaultyDisk::Fault::kBrokenTables);
