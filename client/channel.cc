@@ -1,6 +1,7 @@
 #include "client/channel.h"
 
 #include <google/protobuf/any.pb.h>
+#include <google/protobuf/duration.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "base/files.h"
+#include "base/retry_after.h"
 
 namespace lightcone::client {
 namespace {
@@ -34,27 +36,49 @@ grpc::ChannelArguments ArgumentsOf(const ClientOptions& options) {
   return arguments;
 }
 
+struct Details {
+  std::optional<v1::FieldViolation> violation;
+  std::optional<absl::Duration> retry_after;
+};
+
+// google.rpc.RetryInfo is {google.protobuf.Duration retry_delay = 1}.
+std::optional<absl::Duration> RetryAfterIn(const std::string& info) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(info.data()),
+                                            static_cast<int>(info.size()));
+  uint32_t length = 0;
+  std::string bytes;
+  google::protobuf::Duration delay;
+  const bool read = in.ReadTag() == WireFormatLite::MakeTag(1, WireFormatLite::WIRETYPE_LENGTH_DELIMITED) &&
+                    in.ReadVarint32(&length) && in.ReadString(&bytes, static_cast<int>(length)) &&
+                    delay.ParseFromString(bytes);
+  if (!read || delay.seconds() < 0 || delay.nanos() < 0) return std::nullopt;
+  return absl::Seconds(delay.seconds()) + absl::Nanoseconds(delay.nanos());
+}
+
 // google.rpc.Status is {int32 code = 1; string message = 2; repeated google.protobuf.Any details = 3}. Its generated
 // code does not come with gRPC, so its third field is read here by hand.
-std::optional<v1::FieldViolation> ViolationOf(const std::string& details) {
+Details DetailsOf(const std::string& details) {
   using google::protobuf::internal::WireFormatLite;
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(details.data()),
                                             static_cast<int>(details.size()));
+  Details out;
   while (const uint32_t tag = in.ReadTag()) {
     if (tag != WireFormatLite::MakeTag(3, WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
-      if (!WireFormatLite::SkipField(&in, tag)) return std::nullopt;
+      if (!WireFormatLite::SkipField(&in, tag)) return {};
       continue;
     }
     uint32_t length = 0;
     std::string bytes;
     google::protobuf::Any any;
     if (!in.ReadVarint32(&length) || !in.ReadString(&bytes, static_cast<int>(length)) || !any.ParseFromString(bytes)) {
-      return std::nullopt;
+      return {};
     }
     v1::FieldViolation violation;
-    if (any.Is<v1::FieldViolation>() && any.UnpackTo(&violation)) return violation;
+    if (any.Is<v1::FieldViolation>() && any.UnpackTo(&violation)) out.violation = violation;
+    if (absl::EndsWith(any.type_url(), "/google.rpc.RetryInfo")) out.retry_after = RetryAfterIn(any.value());
   }
-  return std::nullopt;
+  return out;
 }
 
 absl::Status WithViolation(absl::Status status, const v1::FieldViolation& violation) {
@@ -79,9 +103,10 @@ OperatorCalls::Impl::Impl(const ClientOptions& client_options, std::shared_ptr<g
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  const absl::Status out = MakeStatus(CodeOf(status.error_code()), status.error_message());
-  const std::optional<v1::FieldViolation> violation = ViolationOf(status.error_details());
-  return violation.has_value() ? WithViolation(out, *violation) : out;
+  absl::Status out = MakeStatus(CodeOf(status.error_code()), status.error_message());
+  const Details details = DetailsOf(status.error_details());
+  if (details.violation) out = WithViolation(std::move(out), *details.violation);
+  return details.retry_after ? WithRetryAfter(std::move(out), *details.retry_after) : out;
 }
 
 absl::Status StatusOf(const v1::PartError& error) {

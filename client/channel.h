@@ -33,7 +33,8 @@ struct OperatorCalls::Impl {
   const std::unique_ptr<v1::Training::Stub> training;
 };
 
-// Code and message of the server; the FieldViolation of the error's details becomes a FieldError payload.
+// Code and message of the server; the FieldViolation of the error's details becomes a FieldError payload, and its
+// RetryInfo the time that RetryAfterOf (base/retry_after.h) finds.
 absl::Status FromGrpc(const grpc::Status& status);
 
 // Whether the same call may be made again: the server was absent, or went away before it answered.

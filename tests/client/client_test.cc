@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "base/retry_after.h"
 #include "base/status.h"
 #include "client/scroll_cursor.h"
 #include "client/upsert_stream.h"
@@ -161,6 +162,22 @@ TEST(Errors, CarryTheFieldTheValueAndWhatIsAllowed) {
   EXPECT_EQ(parts.field, "k");
   EXPECT_EQ(parts.value, "0");
   EXPECT_EQ(parts.allowed, "1 .. 10000");
+}
+
+TEST(Errors, CarryTheTimeAfterWhichToRetry) {
+  google::protobuf::Any any;
+  any.set_type_url("type.googleapis.com/google.rpc.RetryInfo");
+  any.set_value(std::string("\x0a\x08\x08\x02\x10\x80\xca\xb5\xee\x01", 10));  // 2 s and 500,000,000 ns
+  const std::string bytes = any.SerializeAsString();
+  ASSERT_LT(bytes.size(), 128u);
+  ScriptedServer server;
+  const std::string details = std::string("\x08\x08\x1a", 3) + static_cast<char>(bytes.size()) + bytes;
+  server.Script({grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "overloaded", details)});
+  const absl::Status status = ClientOf(server.address())->Count({}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(RetryAfterOf(status), absl::Milliseconds(2'500));
+  EXPECT_EQ(RetryAfterOf(ClientOf(server.address())->Count({}, {.timeout = absl::Milliseconds(-1)}).status()),
+            std::nullopt);
 }
 
 TEST(Errors, BrokenDetailsAreNoDetails) {
