@@ -27,6 +27,9 @@ size_t TransportBytes(const RpcOptions& options) {
   return static_cast<size_t>(std::max<int64_t>(int64_t{1} << 30, 4 * options.message_bytes_max));
 }
 
+// Reflection holds a thread for each stream, and asks for no key. More streams than that are refused.
+constexpr int kReflectionThreads = 16;
+
 constexpr unsigned int kCertificatesLookSeconds = 1;  // the least that gRPC takes
 
 // TLS 1.2 and later. New connections get new material; connections that stand keep theirs.
@@ -90,6 +93,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("lightcone");
   quota.Resize(TransportBytes(options));
+  quota.SetMaxThreads(kReflectionThreads);  // threads of services that are not called back: reflection alone
   builder.SetResourceQuota(quota);
   for (auto* make : {&MakeRetrievalService, &MakeCollectionsService, &MakeGenerationsService, &MakeBackfillService,
                      &MakeJobsService, &MakeTrainingService, &MakeSnapshotsService}) {

@@ -279,6 +279,21 @@ TEST_F(SnapshotsTest, ASnapshotOfAClockThatWasWrongNeitherStopsTheScheduleNorOut
   engine_.reset();  // ends the schedule
 }
 
+TEST_F(SnapshotsTest, CallersThatVerifyOneSnapshotAtOnceAllHearThatItIsGood) {
+  MakeCollection();
+  Create("a");
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([this] {
+      for (int i = 0; i < 10; ++i) {
+        const auto verified = engine_->snapshots().Verify("a", {});
+        EXPECT_TRUE(verified.ok()) << verified.status();
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
 TEST_F(SnapshotsTest, AnArchiveForWhichTheDiskHasNoRoomIsRefusedWithItsManifest) {
   MakeCollection();
   const SnapshotShelf shelf(folder_.path() + "/elsewhere");

@@ -150,6 +150,50 @@ TEST_F(Overload, AThousandWatchesTakeNoThreadAndNoOperatorsPlace) {
   }
 }
 
+TEST_F(Overload, ManyStreamsOfReflectionTakeFewThreads) {
+  ServeFake();
+  ASSERT_TRUE(RollBack().ok());
+  const int64_t threads = ThreadsOfThisProcess();
+  struct Stream {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+    grpc::ByteBuffer answer;
+  };
+  std::vector<Stream> streams(100);
+  grpc::GenericStub stub(channel_);
+  grpc::CompletionQueue queue;
+  const auto done = [&queue] {  // one operation is under way at a time
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  const grpc::Slice list("\x3a\x00", 2);  // ServerReflectionRequest { list_services: "" }
+  int answered = 0;
+  for (Stream& stream : streams) {
+    stream.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    stream.call =
+        stub.PrepareCall(&stream.context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+    stream.call->StartCall(&stream);
+    if (!done()) continue;
+    stream.call->Write(grpc::ByteBuffer(&list, 1), &stream);
+    if (!done()) continue;
+    stream.call->Read(&stream.answer, &stream);
+    answered += done() ? 1 : 0;
+  }
+  EXPECT_GE(answered, 8);
+  EXPECT_LE(ThreadsOfThisProcess(), threads + 40) << "gRPC's own may grow by a few";
+  EXPECT_TRUE(RollBack().ok()) << "calls go on";
+  int refused = 0;
+  for (Stream& stream : streams) {
+    grpc::Status status;
+    stream.context.TryCancel();
+    stream.call->Finish(&status, &stream);
+    done();
+    refused += status.error_code() == StatusCode::RESOURCE_EXHAUSTED ? 1 : 0;
+  }
+  EXPECT_GE(refused, 50);
+}
+
 TEST_F(Overload, WatchesHaveABoundOfTheirOwn) {
   config_.watches_max = 1;
   ServeFake();

@@ -80,7 +80,7 @@ class UploadedSnapshot final : public SnapshotUpload {
     LC_RETURN_IF_ERROR(reader_.Finish().status());
     LC_RETURN_IF_ERROR(calls_->shelf_.Commit(manifest_.name, EncodeSnapshotManifest(manifest_)));
     hold_.reset();
-    LC_RETURN_IF_ERROR(calls_->shelf_.SetVerified(manifest_.name, absl::ToUnixMicros(absl::Now())));
+    LC_RETURN_IF_ERROR(calls_->Mark(manifest_.name));
     calls_->Refresh();
     return calls_->StatusOf(manifest_.name);
   }
@@ -212,9 +212,14 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Verify(const std::string& name, co
     if (!absl::IsCancelled(verified)) CountFailure(verified, "verify");
     return verified;
   }
-  LC_RETURN_IF_ERROR(shelf_.SetVerified(name, absl::ToUnixMicros(absl::Now())));
+  LC_RETURN_IF_ERROR(Mark(name));
   Refresh();
   return StatusOf(name);
+}
+
+absl::Status SnapshotCalls::Mark(const std::string& name) {
+  absl::MutexLock lock(&marking_mu_);  // each writes the same temporary file
+  return shelf_.SetVerified(name, absl::ToUnixMicros(absl::Now()));
 }
 
 absl::StatusOr<std::unique_ptr<ArchiveWriter>> SnapshotCalls::Download(const std::string& name) {

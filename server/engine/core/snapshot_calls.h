@@ -38,6 +38,8 @@ class SnapshotCalls final : public Snapshots {
   absl::StatusOr<SnapshotStatus> Make(SnapshotManifest manifest, const CallContext& context);
   absl::Status Fill(SnapshotManifest manifest, const CallContext& context);
   absl::StatusOr<SnapshotStatus> StatusOf(const std::string& name);
+  // Notes that all bytes of a snapshot were found to be good just now.
+  absl::Status Mark(const std::string& name);
   // What the schedule does now, and how long it then pauses.
   absl::Duration RunSchedule();
   // Deletes the oldest snapshots of the schedule that are too many, but the newest verified one. `newest`: the name of
@@ -52,7 +54,8 @@ class SnapshotCalls final : public Snapshots {
   BackupOptions options_;  // set by Start
   SnapshotShelf shelf_;    // set by Start
 
-  absl::Mutex making_mu_;  // one snapshot is made at a time
+  absl::Mutex making_mu_;   // one snapshot is made at a time
+  absl::Mutex marking_mu_;  // one is marked as verified at a time
   absl::Mutex mu_;
   std::set<std::string> held_ ABSL_GUARDED_BY(mu_);
   SnapshotFigures figures_ ABSL_GUARDED_BY(mu_);

@@ -64,10 +64,11 @@ absl::Status LinkIndex(const std::string& from, const std::string& to) {
   for (int i = 0; i < kLinkTriesMax; ++i) {
     LC_RETURN_IF_ERROR(RemoveAll(to));
     LC_RETURN_IF_ERROR(MakeFolders(to));
+    struct stat before {};
+    const bool known = ::stat(checkpoint.c_str(), &before) == 0;
     const absl::Status linked = LinkFile(checkpoint, StrCat(to, "/", kIndexFile));
     if (absl::IsNotFound(linked)) return absl::OkStatus();  // nothing was sealed yet
     LC_RETURN_IF_ERROR(linked);
-    const uint64_t inode = InodeOf(checkpoint);
     std::error_code error;
     std::vector<std::string> folders;
     for (fs::directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
@@ -78,9 +79,9 @@ absl::Status LinkIndex(const std::string& from, const std::string& to) {
       LC_RETURN_IF_ERROR(LinkSegments(StrCat(from, "/", name), StrCat(to, "/", name)));
     }
     struct stat copied {};
-    const bool same_file =
-        ::stat(StrCat(to, "/", kIndexFile).c_str(), &copied) == 0 && (copied.st_ino == inode || copied.st_nlink == 1);
-    if (same_file && InodeOf(checkpoint) == inode) return absl::OkStatus();
+    const bool found = known && ::stat(StrCat(to, "/", kIndexFile).c_str(), &copied) == 0;
+    const bool same_file = copied.st_ino == before.st_ino || copied.st_nlink == 1;  // a link, or a copy
+    if (found && same_file && InodeOf(checkpoint) == before.st_ino) return absl::OkStatus();
   }
   spdlog::warn(
       "snapshot: index '{}' changed at each of {} tries; it is left out, and a restored server builds it again", from,
