@@ -35,6 +35,8 @@ void ResilientScan::Next() {
 }
 
 bool ResilientScan::Reads(const std::string& target) {
+  // What lies before the gap can be read, too, and is not its end.
+  if (!last_.empty() && target <= last_) return false;
   iterator_->Seek(target);
   return iterator_->status().ok();
 }

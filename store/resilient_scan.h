@@ -26,7 +26,8 @@ class ResilientScan {
   const std::vector<std::pair<std::string, std::string>>& gaps() const { return gaps_; }
 
  private:
-  bool Reads(const std::string& target);  // moves to the first row from `target` on; false where it cannot be read
+  // Moves to the first row from `target` on. False where it cannot be read, and for a target up to the last key.
+  bool Reads(const std::string& target);
   void PassOver();
   // The smallest readable target above `prefix` + `low`, up to `prefix` + `high`, which can be read.
   std::string Narrow(std::string prefix, int low, int high);

@@ -3,11 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "base/files.h"
 #include "base/status.h"
+#include "rocksdb/db.h"
+#include "store/column_families.h"
+#include "store/resilient_scan.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone {
@@ -136,6 +141,40 @@ TEST_F(Salvage, AFlippedBitInATableCostsAFewRowsAtMost) {
   EXPECT_FALSE(report.ranges.empty() && report.values.empty());
   EXPECT_GE(Saved(), kRows - 40);
   EXPECT_LT(Saved(), kRows);
+}
+
+TEST_F(Salvage, ADamagedBlockAtTheEndOfKeysWithOnePrefixIsPassedOverOnce) {
+  constexpr int kAll = 512;
+  WriteBatch batch;
+  for (int i = 0; i < kAll; ++i) {  // 16 rows a block, so that one ends with key 255
+    batch.Put(Table::kEmbeddings, KeyOf(i), StrCat("row-", i, "-", std::string(980, 'x')));
+  }
+  ASSERT_TRUE(store_->Write(batch, Durability::kDurable).ok());
+  ASSERT_TRUE(store_->Checkpoint(folder_ / "copy").ok());  // writes all rows to tables
+  store_.reset();
+  for (const fs::path& path : Files(".sst")) {
+    std::string bytes = ReadFile(path).value();
+    const size_t at = bytes.find("row-240-");
+    if (at == std::string::npos) continue;
+    bytes.replace(at - 20, 20, std::string(20, '\xff'));  // lengths, key and envelope of the row
+    ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+  }
+  rocksdb::DBOptions options = DatabaseOptions({}, nullptr);
+  options.paranoid_checks = false;
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::OpenForReadOnly(options, folder_ / "store", ColumnFamilies({}), &families, &raw).ok());
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  std::vector<std::string> keys;
+  {
+    ResilientScan rows(db.get(), families[static_cast<size_t>(Table::kEmbeddings)]);
+    for (; rows.Valid() && keys.size() <= kAll; rows.Next()) keys.emplace_back(rows.key());
+    EXPECT_EQ(rows.gaps().size(), 1u);
+  }
+  for (rocksdb::ColumnFamilyHandle* family : families) (void)db->DestroyColumnFamilyHandle(family);
+  EXPECT_TRUE(std::ranges::is_sorted(keys, std::less_equal<>())) << "no row comes twice";
+  EXPECT_LT(keys.size(), static_cast<size_t>(kAll));
+  EXPECT_GE(keys.size(), static_cast<size_t>(kAll - 32));
 }
 
 TEST_F(Salvage, ADamagedLogIsReadUpToTheDamage) {
