@@ -1,6 +1,7 @@
 #include "snapshot/restore.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -66,6 +67,16 @@ absl::Status CheckTarget(const std::string& data_folder) {
   if (data_folder.empty()) return InvalidField("data", "''", "a folder that is missing or empty");
   std::error_code error;
   if (!fs::exists(data_folder, error)) return absl::OkStatus();
+  struct stat folder {
+  }, parent{};
+  const bool known =
+      ::stat(data_folder.c_str(), &folder) == 0 && ::stat(StrCat(data_folder, "/..").c_str(), &parent) == 0;
+  if (known && folder.st_dev != parent.st_dev) {
+    return FailedPrecondition(
+        StrCat("data folder '", data_folder,
+               "' is a file system of its own, and no rename gives it all files at once; allowed: "
+               "a folder in it"));
+  }
   if (fs::is_directory(data_folder, error) && fs::is_empty(data_folder, error) && !error) return absl::OkStatus();
   return FailedPrecondition(
       StrCat("data folder '", data_folder, "' holds something; allowed: a folder that is missing or empty"));

@@ -151,6 +151,16 @@ TEST_F(SnapshotTest, WhatIsRestoredOrCopiedBelongsToItsOwnerAlone) {
   EXPECT_EQ(fs::status(folder_ / "new/store/000012.sst").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
+TEST_F(SnapshotTest, AFileSystemOfItsOwnIsNoDataFolderAndIsToldBeforeAnythingIsRead) {
+  const absl::Status refused = RestoreSnapshot(folder_ / "no such snapshot", "/dev/shm").status();
+  struct stat folder {
+  }, parent{};
+  if (::stat("/dev/shm", &folder) != 0 || ::stat("/dev", &parent) != 0 || folder.st_dev == parent.st_dev) {
+    GTEST_SKIP() << "/dev/shm is no file system of its own";
+  }
+  EXPECT_THAT(refused, Fails(Code::kFailedPrecondition, "file system of its own"));
+}
+
 TEST_F(SnapshotTest, ACopyThatFailsLeavesNoPartOfAFile) {
   const std::string other = StrCat("/dev/shm/lightcone-link-", ::getpid());
   const std::string from = folder_ / "whole";
