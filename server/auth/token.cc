@@ -32,6 +32,12 @@ Claim PartOf(std::string_view part) {
   return Claim::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
+// Whether the text may stand in a line of a log.
+bool IsName(std::string_view text) {
+  return text.size() <= 64 && std::none_of(text.begin(), text.end(),
+                                           [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+}
+
 bool IsSigned(std::string_view content, std::string_view signature, const std::vector<std::string>& secrets) {
   std::string given;
   if (!absl::WebSafeBase64Unescape(ToAbsl(signature), &given) || given.size() != 32) return false;
@@ -86,6 +92,8 @@ absl::StatusOr<TokenClaims> VerifyToken(std::string_view token, const std::vecto
   if (!IsSigned(token.substr(0, last), token.substr(last + 1), secrets)) return Refuse("its signature is not right");
   const Claim header = PartOf(token.substr(0, first));
   if (!header.is_object() || !header.contains("alg") || header["alg"] != "HS256") return Refuse("alg is not HS256");
+  // It names parts of the header that whoever takes the token must know. None is known here.
+  if (header.contains("crit")) return Refuse("its header has 'crit'");
   const Claim claims = PartOf(token.substr(first + 1, last - first - 1));
   if (!claims.is_object() || !claims.contains("access")) return Refuse("it has no claim 'access'");
   for (const char* narrower : {"value_exists", "payload", "nbf", "aud"}) {
@@ -94,10 +102,11 @@ absl::StatusOr<TokenClaims> VerifyToken(std::string_view token, const std::vecto
   TokenClaims out;
   out.principal.name = "token";
   if (claims.contains("sub")) {
-    if (!claims["sub"].is_string() || claims["sub"].get<std::string>().size() > 64) {
-      return Refuse("its claim 'sub' is no text of at most 64 bytes");
+    const Claim& sub = claims["sub"];
+    if (!sub.is_string() || !IsName(sub.get<std::string>())) {
+      return Refuse("its claim 'sub' is no line of text of at most 64 bytes");
     }
-    out.principal.name = StrCat("token:", claims["sub"].get<std::string>());
+    out.principal.name = StrCat("token:", sub.get<std::string>());
   }
   if (claims.contains("exp")) {
     const Claim& exp = claims["exp"];

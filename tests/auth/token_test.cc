@@ -61,6 +61,8 @@ TEST(Token, AccessGrantsWhatItSays) {
 TEST(Token, WhatIsNotSignedOrNotUnderstoodIsRefused) {
   EXPECT_THAT(Refused(TokenOf(R"({"access":"m"})", "another secret, that nobody here knows")), HasSubstr("signature"));
   EXPECT_THAT(Refused(TokenOf(R"({"access":"m"})", kSecret, R"({"alg":"none"})")), HasSubstr("HS256"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"m"})", kSecret, R"({"alg":"HS256","crit":["exp"]})")), HasSubstr("crit"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"m","sub":"a\nb"})")), HasSubstr("'sub' is no line of text"));
   std::string changed = TokenOf(R"({"access":"r"})");
   changed.replace(changed.find('.') + 1, Encoded(R"({"access":"r"})").size(), Encoded(R"({"access":"m"})"));
   EXPECT_THAT(Refused(changed), HasSubstr("signature"));
