@@ -5,7 +5,7 @@ DATA ?= glyphs
 SEED ?= 1
 FUZZ_SECONDS ?= 60
 
-.PHONY: all deps build test demo studies bench fuzz asan tsan clang clean
+.PHONY: all deps build deb test demo studies bench fuzz asan tsan clang clean
 
 all: build
 
@@ -16,6 +16,11 @@ build:
 	deploy/install-deps.sh build
 	cmake --preset release -DLIGHTCONE_TESTS=OFF -DLIGHTCONE_BENCH=OFF
 	cmake --build build -j $(JOBS) --target lightcone lightcone-model lightcone-research
+
+# Debian packages of the server and of its model programs, in build/package (docs/operate/packages.md).
+deb: build
+	deploy/install-deps.sh package
+	cd build && cpack -G DEB
 
 # The whole story on data that is drawn on the spot: train, embed, upgrade without backfilling, kill, compare.
 demo: build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Lightcone needs on Debian 12, and only what is missing. Asks for nothing; running it again does nothing.
-#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [runtime] [runtime-model]     (default: build)
+#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [package] [runtime] [runtime-model]     (default: build)
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
@@ -8,9 +8,10 @@ build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
   nlohmann-json3-dev libboost-dev libhwy-dev libroaring-dev libfreetype-dev libpng-dev libjpeg-dev libwebp-dev
   fonts-dejavu-core fonts-liberation fonts-freefont-ttf libssl-dev zlib1g-dev)
 test_group=(libgtest-dev libgmock-dev libcpp-httplib-dev python3 python3-grpcio python3-protobuf python3-torch
-  python3-numpy python3-setuptools python3-wheel python3-venv prometheus shellcheck chromium
+  python3-numpy python3-yaml systemd python3-setuptools python3-wheel python3-venv prometheus shellcheck chromium
   clang-format)
 bench=(libhnswlib-dev)
+package=(dpkg-dev file fakeroot)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.
 runtime=(libgrpc++1.51 libprotobuf32 libopenblas0-pthread libspdlog1.10 libgomp1
@@ -24,11 +25,12 @@ for group in "${@:-build}"; do
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test_group[@]}") ;;
     bench) wanted+=("${bench[@]}") ;;
+    package) wanted+=("${package[@]}") ;;
     fuzz) wanted+=("${fuzz[@]}") ;;
     runtime) wanted+=("${runtime[@]}") ;;
     runtime-model) wanted+=("${runtime_model[@]}") ;;
     *)
-      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz runtime runtime-model" >&2
+      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz package runtime runtime-model" >&2
       exit 2
       ;;
   esac
