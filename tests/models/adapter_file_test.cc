@@ -163,6 +163,9 @@ TEST(AdapterFile, NamesWhatIsWrongInTheHeader) {
   EXPECT_THAT(error([](Json& h) { h["width"] = 70000; }), HasSubstr("'adapter.width' is 70000"));
   EXPECT_THAT(error([](Json& h) { h["fit"] = "well"; }), HasSubstr("'adapter.fit'"));
   EXPECT_THAT(error([](Json& h) { h["fit"]["pairs"] = -1; }), HasSubstr("'adapter.fit.pairs' is -1"));
+  EXPECT_THAT(error([](Json& h) { h["fit"]["compared"] = 7; }), HasSubstr("'adapter.fit.compared' is 7"));
+  EXPECT_THAT(error([](Json& h) { h["fit"]["compared"] = {{{"map", "kernel"}}}; }),
+              HasSubstr("'adapter.fit.compared[0].held_out_loss' is missing"));
   EXPECT_THAT(error([](Json& h) { h["from"] = std::string(129, 'a'); }), HasSubstr("'adapter.from' is 129 bytes"));
 }
 

@@ -16,15 +16,15 @@ using torch::Tensor;
 constexpr int64_t kChoiceRows = 1'536;  // rows that the settings are chosen on
 constexpr int kLooksMax = 40;           // limit of the settings that are tried
 constexpr int64_t kNormalBlockRows = 4096;
-constexpr std::array kSharpnesses = {0.25, 0.5, 1.0, 2.0, 4.0};
+constexpr std::array kSharpnesses = {0.125, 0.25, 0.5, 1.0, 2.0, 4.0};
 constexpr std::array kLinears = {0.0, 0.0625, 0.25, 1.0, 4.0};
-constexpr std::array kChoiceRidges = {1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0, 10.0};
+constexpr std::array kChoiceRidges = {3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0, 10.0};
 
 // Places in the three grids: sharpness, linear, lambda.
 using GridPlace = std::array<int, 3>;
 constexpr GridPlace kGridSizes = {static_cast<int>(kSharpnesses.size()), static_cast<int>(kLinears.size()),
                                   static_cast<int>(kChoiceRidges.size())};
-constexpr GridPlace kUsualPlace = {2, 2, 4};  // the defaults of KernelSettings
+constexpr GridPlace kUsualPlace = {3, 2, 5};  // the defaults of KernelSettings
 constexpr GridPlace kOrderOfWalks = {2, 0, 1};
 
 KernelSettings SettingsAt(const GridPlace& place) {
