@@ -31,6 +31,7 @@ namespace {
 using torch::Tensor;
 
 const int64_t kFittedMin = FittedAtMost(kAdaptPairsMin, 0);
+constexpr int64_t kChosenKernelRows = 20'000;  // most rows of the kernel that takes part in a choice: memory and time
 constexpr int64_t kEvaluationBank = 2048, kEvaluationQueries = 512;  // sizes of the batch for the held-out loss
 
 // Rows of the pairs, in an order drawn by item: the first ones are fitted, the others held out.
@@ -275,13 +276,15 @@ class Fit {
       callback({.step = options_.steps * done / (2 * most), .steps = options_.steps, .elapsed_seconds = seconds});
     };
     const double radius = options_.source.metric == Metric::kLorentz ? options_.source.clip_radius : 1.0;
-    absl::StatusOr<KernelMap> fitted = FitKernelByLoss(FittedSources(), FittedAims(),
-                                                       {.held_z = held.source,
-                                                        .loss = loss,
-                                                        .parts_max = WidthFor(AdapterKind::kKernel, options_.direction),
-                                                        .radius = radius,
-                                                        .progress = progress,
-                                                        .stop = stop});
+    const int64_t fitted_rows = std::min(fitted_, kChosenKernelRows);
+    absl::StatusOr<KernelMap> fitted =
+        FitKernelByLoss(FittedSources().narrow(0, 0, fitted_rows), FittedAims().narrow(0, 0, fitted_rows),
+                        {.held_z = held.source,
+                         .loss = loss,
+                         .parts_max = WidthFor(AdapterKind::kKernel, options_.direction),
+                         .radius = radius,
+                         .progress = progress,
+                         .stop = stop});
     if (absl::IsFailedPrecondition(fitted.status())) return absl::OkStatus();
     LC_RETURN_IF_ERROR(fitted.status());
     const auto start = std::make_shared<KernelMap>(*fitted), map = std::make_shared<KernelMap>(*std::move(fitted));

@@ -47,7 +47,7 @@ CentredPairs CentredOf(const Tensor& z, const Tensor& y, double radius) {
   pairs.x = pairs.x - pairs.mean_x;
   pairs.y = pairs.y - pairs.mean_y;
   const double spread = std::sqrt(pairs.x.square().sum(1).mean().item<double>());
-  pairs.spread = spread > 1e-6 * radius ? spread : radius;  // equal inputs have no unit of their own
+  pairs.spread = spread > 1e-4 * radius ? spread : radius;  // equal inputs have no unit of their own
   return pairs;
 }
 

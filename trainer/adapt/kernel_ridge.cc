@@ -22,6 +22,7 @@ Tensor LaplaceKernel(const Tensor& x, const Tensor& a, double gamma) { return Ro
 Tensor ShortenedRows(const Tensor& z, double radius) { return ClipNorm(z.to(torch::kFloat64), radius); }
 
 Tensor RowDistances(const Tensor& x, const Tensor& a) {
+  LC_DCHECK(x.scalar_type() == torch::kFloat64 && a.scalar_type() == torch::kFloat64);
   Tensor square = torch::addmm(x.square().sum(1, true), x, a.t(), 1, -2) + a.square().sum(1).unsqueeze(0);
   return square.clamp_min_(0).sqrt_();
 }
