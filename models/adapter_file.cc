@@ -83,6 +83,15 @@ absl::Status Check(const AdapterFile& file) {
   LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.baseline_error", file.fit.baseline_error));
   LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.ridge", file.fit.ridge));
   LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.head_r2", file.fit.head_r2));
+  LC_RETURN_IF_ERROR(CheckLabel("adapter.fit.compared_by", file.fit.compared_by));
+  if (file.fit.compared.size() > AdapterFit::kComparedMax) {
+    return InvalidField("adapter.fit.compared", StrCat(file.fit.compared.size(), " maps"),
+                        StrCat("0 .. ", AdapterFit::kComparedMax));
+  }
+  for (const ComparedMap& one : file.fit.compared) {
+    LC_RETURN_IF_ERROR(CheckLabel("adapter.fit.compared.map", one.map));
+    LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.compared.held_out_loss", one.held_out_loss));
+  }
   LC_RETURN_IF_ERROR(CheckNumbers("adapter.target", file.spec.target));
   LC_RETURN_IF_ERROR(file.spec.Validate());
   return file.source ? CheckSource(*file.source, file.spec) : absl::OkStatus();
@@ -111,6 +120,23 @@ absl::Status ReadSource(const json& object, AdapterFile& file) {
   return ReadSpace(*found, "adapter.source", *file.source);
 }
 
+absl::Status ReadCompared(const json& fit, AdapterFit& to) {
+  const auto found = fit.find("compared");
+  if (found == fit.end()) return absl::OkStatus();
+  if (!found->is_array() || found->size() > AdapterFit::kComparedMax) {
+    return InvalidField("adapter.fit.compared", internal::ShortDump(*found),
+                        StrCat("a list of at most ", AdapterFit::kComparedMax, " objects"));
+  }
+  for (const json& one : *found) {
+    const std::string prefix = StrCat("adapter.fit.compared[", to.compared.size(), "]");
+    if (!one.is_object()) return InvalidField(prefix, internal::ShortDump(one), "an object");
+    ComparedMap& map = to.compared.emplace_back();
+    LC_RETURN_IF_ERROR(ReadField(one, prefix, "map", true, map.map));
+    LC_RETURN_IF_ERROR(ReadField(one, prefix, "held_out_loss", true, map.held_out_loss));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadFit(const json& object, AdapterFit& fit) {
   const std::string prefix = "adapter.fit";
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "loss", false, fit.loss));
@@ -121,7 +147,9 @@ absl::Status ReadFit(const json& object, AdapterFit& fit) {
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "baseline_error", false, fit.baseline_error));
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "ridge", false, fit.ridge));
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "head_r2", false, fit.head_r2));
-  return ReadField(object, prefix, "seed", false, fit.seed);
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "seed", false, fit.seed));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "compared_by", false, fit.compared_by));
+  return ReadCompared(object, fit);
 }
 
 absl::Status ReadSpec(const json& object, AdapterSpec& spec) {
@@ -217,6 +245,18 @@ absl::Status CheckFittedBetween(const AdapterFile& file, const AdapterEnd& from,
   return file.source ? CheckSpaceIs("adapter.source", *file.source, from) : absl::OkStatus();
 }
 
+std::string ChoiceText(const AdapterFile& file) {
+  if (file.fit.compared.empty()) return "";
+  std::string text =
+      StrCat(AdapterKindName(file.spec.kind), " has the least held-out loss ", file.fit.compared_by, ":");
+  const char* before = " ";
+  for (const ComparedMap& one : file.fit.compared) {
+    text += StrCat(before, one.map, " ", one.held_out_loss);
+    before = ", ";
+  }
+  return text;
+}
+
 std::string AdapterHeaderJson(const AdapterFile& file) {
   const AdapterSpec& spec = file.spec;
   ordered_json out;
@@ -254,6 +294,12 @@ std::string AdapterHeaderJson(const AdapterFile& file) {
                 {"ridge", file.fit.ridge},
                 {"head_r2", file.fit.head_r2},
                 {"seed", file.fit.seed}};
+  if (!file.fit.compared.empty()) {
+    out["fit"]["compared_by"] = file.fit.compared_by;
+    for (const ComparedMap& one : file.fit.compared) {
+      out["fit"]["compared"].push_back({{"map", one.map}, {"held_out_loss", one.held_out_loss}});
+    }
+  }
   // Labels may not be UTF-8 before Check() has seen them.
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

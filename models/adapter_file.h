@@ -7,12 +7,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "geometry/adapter.h"
 
 namespace lightcone {
+
+// One of the maps that a fit chose among.
+struct ComparedMap {
+  std::string map;           // name of its kind
+  double held_out_loss = 0;  // its loss over the held-out pairs
+
+  bool operator==(const ComparedMap&) const = default;
+};
 
 // How an adapter came to be. For people and reports; nothing depends on it.
 struct AdapterFit {
@@ -25,6 +34,10 @@ struct AdapterFit {
   double ridge = 0;            // lambda of that map, relative to the mean square of the input
   double head_r2 = 0;          // cross-validated R^2 of the log error; 0 without a head
   uint64_t seed = 0;
+  std::string compared_by;            // loss of `compared`, "reg+rel"; empty: the map was asked for by name
+  std::vector<ComparedMap> compared;  // maps that were fitted, at most kComparedMax; the one in the file is the best
+
+  static constexpr size_t kComparedMax = 16;
 
   bool operator==(const AdapterFit&) const = default;
 };
@@ -70,6 +83,10 @@ absl::StatusOr<AdapterFile> ParseAdapter(std::string_view bytes);
 // Atomic writes; reads of at most 2 GiB. Errors carry the path; NOT_FOUND when there is no file.
 absl::Status WriteAdapter(const std::string& path, const AdapterFile& file);
 absl::StatusOr<AdapterFile> ReadAdapter(const std::string& path);
+
+// Why the map is the one in the file: "kernel has the least held-out loss reg+rel: procrustes 4.9, ...". Empty if the
+// map was asked for by name.
+std::string ChoiceText(const AdapterFile& file);
 
 // The JSON section alone: everything but the matrices, indented, ends with a newline. For people and for `--json`.
 std::string AdapterHeaderJson(const AdapterFile& file);

@@ -92,8 +92,10 @@ void AddSeed(CLI::App* app, GenerationAdapterFlags* flags) {
 
 void AddFitFlags(CLI::App* fit, GenerationAdapterFlags* flags) {
   AddPair(fit, flags);
-  fit->add_option("--map", flags->map,
-                  "Kind of the adapter: procrustes, affine, low-rank-affine, residual-mlp (default) or kernel");
+  fit->add_option(
+      "--map", flags->map,
+      "Kind of the adapter: auto (default: the best on held-out pairs), procrustes, affine, low-rank-affine, "
+      "residual-mlp or kernel");
   fit->add_option("--loss", flags->loss,
                   "Loss of the fit: auto (default), or a sum of reg, rel, sup and contra such as reg+0.5*sup");
   fit->add_option("--width", flags->width, "Number of hidden units, rank or centres; 0: the map's usual number");

@@ -33,7 +33,7 @@ namespace {
 struct AdaptFlags {
   std::string old_embeddings, new_embeddings, labels, items;
   std::string old_model, new_model, base_model, data = "glyphs";
-  std::string metric = "lorentz", direction = "item", map = "residual-mlp", loss = "auto", out;
+  std::string metric = "lorentz", direction = "item", map = "auto", loss = "auto", out;
   std::string collection;  // empty: the adapter is put nowhere
   uint32_t from = 0, to = 0;
   double curvature = 1.0, old_clip = 1.0, new_clip = 1.2, test_share = 0.1;
@@ -254,8 +254,9 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
     return InvalidField("--pairs", StrCat(wanted),
                         StrCat("0 (all), or ", least, " .. ", dataset.train.size(), ", the training images"));
   }
-  LC_ASSIGN_OR_RETURN(const AdapterKind kind, ParseAdapterKind(flags.map));
-  LC_RETURN_IF_ERROR(CheckCentres("--width", kind, flags.width, FittedAtMost(wanted * views, AdaptOptions{}.held_out)));
+  AdaptOptions map;
+  LC_RETURN_IF_ERROR(ParseMap(flags.map, map));
+  LC_RETURN_IF_ERROR(CheckCentres("--width", map.kind, flags.width, FittedAtMost(wanted * views, map.held_out)));
   const ImageSet images = DrawImages(dataset.train, wanted, MixSeed({flags.seed, 0x9a125u}));
   LC_ASSIGN_OR_RETURN(inputs.pairs, EmbedPairs(old_model, new_model, images, dataset.augment, views, flags.seed));
   if (dataset.protocol.has_value()) {
@@ -276,9 +277,9 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
 }
 
 // What was given for a map that has no such thing.
-absl::Status CheckMap(const AdaptFlags& flags, AdapterKind kind) {
+absl::Status CheckMap(const AdaptFlags& flags, const AdaptOptions& map) {
   const auto check = [&](const char* option, bool given, const std::string& value, const char* without) {
-    const std::string_view read_by = MapsThatRead(option, kind);
+    const std::string_view read_by = map.choose ? MapsThatRead(option) : MapsThatRead(option, map.kind);
     if (!given || read_by.empty()) return absl::OkStatus();
     return InvalidField(StrCat("--", option), value,
                         StrCat(without, " with --map ", flags.map, ": it is for ", read_by));
@@ -310,7 +311,7 @@ absl::Status InFlags(const absl::Status& status, const AdaptFlags& flags, bool e
 absl::StatusOr<AdaptOptions> OptionsOf(const AdaptFlags& flags, const Sides& sides) {
   AdaptOptions options;
   LC_ASSIGN_OR_RETURN(options.direction, ParseAdapterDirection(flags.direction));
-  LC_ASSIGN_OR_RETURN(options.kind, ParseAdapterKind(flags.map));
+  LC_RETURN_IF_ERROR(ParseMap(flags.map, options));
   const bool item = options.direction == AdapterDirection::kItem;
   options.source = item ? sides.old_space : sides.new_space;
   options.target = item ? sides.new_space : sides.old_space;
@@ -378,9 +379,10 @@ absl::Status PutIt(Context& context, const AdaptFlags& flags) {
 absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
   // Wrong words are told before anything is read or embedded; numbers when the dimensions are known.
   LC_RETURN_IF_ERROR(ParseAdapterDirection(flags.direction).status());
-  LC_ASSIGN_OR_RETURN(const AdapterKind kind, ParseAdapterKind(flags.map));
+  AdaptOptions map;
+  LC_RETURN_IF_ERROR(ParseMap(flags.map, map));
   LC_RETURN_IF_ERROR(ParseAdaptLoss(flags.loss, /*has_labels=*/true).status());
-  LC_RETURN_IF_ERROR(CheckMap(flags, kind));
+  LC_RETURN_IF_ERROR(CheckMap(flags, map));
   if (flags.out.empty()) return InvalidField("--out", "absent", "the file for the adapter");
   LC_RETURN_IF_ERROR(CheckWhereTo(flags));
   const bool embeddings = !flags.old_embeddings.empty() || !flags.new_embeddings.empty();
@@ -450,7 +452,8 @@ void AddAdapt(CLI::App& root, Context& context) {
                   "Direction of the adapter: item (old items into the new space) or query (the reverse)")
       ->capture_default_str();
   app->add_option("--map", flags->map,
-                  "Kind of the adapter: procrustes, affine, low-rank-affine, residual-mlp or kernel")
+                  "Kind of the adapter: auto (the best on held-out pairs), procrustes, affine, low-rank-affine, "
+                  "residual-mlp or kernel")
       ->capture_default_str();
   flags->loss_given = app->add_option("--loss", flags->loss,
                                       "Loss of the fit: auto, or a sum of reg, rel, sup and contra such as reg+0.5*sup")

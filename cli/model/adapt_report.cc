@@ -99,6 +99,7 @@ void ShowAdapter(const Context& context, const std::string& path, const AdapterF
                        " steps; error over ", Grouped(static_cast<uint64_t>(file.fit.held_out_pairs)),
                        " held-out pairs ", Number(file.fit.held_out_error), " (least squares ",
                        Number(file.fit.baseline_error), "), of its prediction R^2 ", Number(file.fit.head_r2), "\n"));
+  if (const std::string why = ChoiceText(file); !why.empty()) context.Print(why + "\n");
   if (!evaluation.has_value()) {
     context.Print(StrCat("retrieval was not evaluated: ", not_evaluated, "\n"));
     return;

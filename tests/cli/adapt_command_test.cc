@@ -50,7 +50,7 @@ class AdaptCommand : public testing::Test {
 
   Outcome Run(std::vector<std::string> words) {
     const bool other_map = std::find(words.begin(), words.end(), "--map") != words.end();
-    if (!other_map) words.insert(words.begin(), {"--width", "16"});
+    if (!other_map) words.insert(words.begin(), {"--map", "residual-mlp", "--width", "16"});
     if (std::find(words.begin(), words.end(), "--bank") == words.end()) words.insert(words.begin(), {"--bank", "128"});
     words.insert(words.begin(), {"adapt", "--steps", "30"});
     return RunHere(scratch_, words);
@@ -81,6 +81,22 @@ TEST_F(AdaptCommand, WritesAnAdapterAndShowsWhatItGains) {
   EXPECT_EQ(adapter.spec.target.dimension, 10);
   EXPECT_EQ(adapter.spec.target.clip_radius, 1.2);
   EXPECT_EQ(adapter.from, "old");
+}
+
+TEST_F(AdaptCommand, ChoosesTheMapByItselfAndSaysWhy) {
+  const Outcome tables = RunOnFiles({"--map", "auto", "--metric", "cosine", "--out", scratch_ / "a.adapter"});
+  ASSERT_EQ(tables.exit_code, 0) << tables.err;
+  EXPECT_THAT(tables.out, HasSubstr("has the least held-out loss reg+rel: procrustes "));
+  const Outcome outcome =
+      RunHere(scratch_, {"adapt", "--steps", "30", "--old-embeddings", scratch_ / "old.npy", "--new-embeddings",
+                         scratch_ / "new.npy", "--metric", "cosine", "--out", scratch_ / "b.adapter", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json fit = outcome.json()["adapter"]["fit"];
+  EXPECT_EQ(fit["compared_by"], "reg+rel");
+  EXPECT_GE(fit["compared"].size(), 4u) << "the map auto is the one without --map";
+  EXPECT_THAT(RunOnFiles({"--map", "auto", "--width", "16", "--out", scratch_ / "a.adapter"}).err,
+              HasSubstr("'--width' is 16; allowed: 0 with --map auto: it is for residual-mlp and kernel"));
+  EXPECT_THAT(RunOnFiles({"--map", "spline", "--out", scratch_ / "a.adapter"}).err, HasSubstr("allowed: auto, procr"));
 }
 
 TEST_F(AdaptCommand, OfTheQuerySideGoesTheOtherWayAndSaysSoInTables) {

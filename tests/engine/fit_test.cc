@@ -85,6 +85,7 @@ class Fitting : public EngineTest {
     call.collection = "c";
     call.from = from;
     call.to = to;
+    call.map = "residual-mlp";
     call.width = 16;
     return call;
   }
@@ -192,6 +193,20 @@ TEST_F(Fitting, QueriesAndLabelsAreFittedToo) {
   const JobStatus none = Run(call);
   EXPECT_EQ(none.state, JobState::kFailed);
   EXPECT_TRUE(Fails(none.error, Code::kFailedPrecondition, {"no.such", "SampleItems"}));
+}
+
+TEST_F(Fitting, WithoutAMapTheBestOnHeldOutPairsIsTakenAndTheJobSaysWhy) {
+  MakeWorld(Metric::kCosine);
+  EmbedThese(Sample(100));
+  FitAdapterCall call = CallOf(1, 2);
+  call.map = "";
+  EXPECT_TRUE(Fails(engine_->FitAdapter(call), Code::kInvalidArgument, {"'width' is 16", "0 with map auto"}));
+  call.width = 0;
+  const JobStatus job = Run(call);
+  ASSERT_EQ(job.state, JobState::kSucceeded) << job.error;
+  const auto result = nlohmann::json::parse(job.result_json);
+  const std::string map = result["map"], choice = result["choice"];
+  EXPECT_TRUE(choice.starts_with(map + " has the least held-out loss reg+rel: procrustes ")) << choice;
 }
 
 TEST_F(Fitting, TheAdapterSaysWhichEncodersAndSpaceItWasFittedFor) {

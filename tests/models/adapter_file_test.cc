@@ -28,7 +28,7 @@ AdapterFile Example(AdapterKind kind = AdapterKind::kResidualMlp, AdapterHead he
   file.to = "gl\u00fdphs-2";
   file.spec = test::RandomAdapter(random, kind, 5, 5, 2, head);
   file.spec.direction = AdapterDirection::kQuery;
-  file.fit = {"reg+rel", 900, 100, 1500, 0.31, 0.44, 1e-4, 0.2, std::numeric_limits<uint64_t>::max()};
+  file.fit = {"reg+rel", 900, 100, 1500, 0.31, 0.44, 1e-4, 0.2, std::numeric_limits<uint64_t>::max(), "", {}};
   return file;
 }
 
@@ -163,6 +163,11 @@ TEST(AdapterFile, NamesWhatIsWrongInTheHeader) {
   EXPECT_THAT(error([](Json& h) { h["width"] = 70000; }), HasSubstr("'adapter.width' is 70000"));
   EXPECT_THAT(error([](Json& h) { h["fit"] = "well"; }), HasSubstr("'adapter.fit'"));
   EXPECT_THAT(error([](Json& h) { h["fit"]["pairs"] = -1; }), HasSubstr("'adapter.fit.pairs' is -1"));
+  EXPECT_THAT(error([](Json& h) { h["fit"]["compared"] = 7; }), HasSubstr("'adapter.fit.compared' is 7"));
+  EXPECT_THAT(error([](Json& h) {
+                h["fit"]["compared"] = {{{"map", "kernel"}}};
+              }),
+              HasSubstr("'adapter.fit.compared[0].held_out_loss' is missing"));
   EXPECT_THAT(error([](Json& h) { h["from"] = std::string(129, 'a'); }), HasSubstr("'adapter.from' is 129 bytes"));
 }
 

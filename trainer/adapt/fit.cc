@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <numbers>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -27,6 +31,7 @@ namespace {
 using torch::Tensor;
 
 const int64_t kFittedMin = FittedAtMost(kAdaptPairsMin, 0);
+constexpr int64_t kChosenKernelRows = 20'000;  // most rows of the kernel that takes part in a choice: memory and time
 constexpr int64_t kEvaluationBank = 2048, kEvaluationQueries = 512;  // sizes of the batch for the held-out loss
 
 // Rows of the pairs, in an order drawn by item: the first ones are fitted, the others held out.
@@ -137,10 +142,10 @@ std::vector<float> Numbers(const Tensor& values) {
 AdapterSpec SpecOf(const KernelMap& map, const AdaptOptions& options) {
   AdapterSpec spec;
   spec.direction = options.direction;
-  spec.kind = options.kind;
+  spec.kind = AdapterKind::kKernel;
   spec.input_dimension = options.source.dimension;
   spec.target = options.target;
-  spec.width = options.width;
+  spec.width = static_cast<int>(map.centres.size(0));
   spec.input_radius = static_cast<float>(map.radius);
   spec.sharpness = static_cast<float>(map.sharpness);
   spec.linear = Numbers(map.linear.w);
@@ -149,6 +154,35 @@ AdapterSpec SpecOf(const KernelMap& map, const AdaptOptions& options) {
   spec.output = Numbers(map.output);
   return spec;
 }
+
+// Steps of training the network that a choice of maps has time for: some seconds of one core for 2,000 pairs, up to
+// five times that for more. 0 where they are too few to be worth it. A count of products and no clock, so that the same
+// pairs give the same adapter.
+int64_t MlpStepsWithin(const AdaptOptions& options, int64_t fitted) {
+  constexpr double kProducts = 2e11, kPairs = 2'000, kSharesMost = 5;
+  constexpr int64_t kStepsLeast = 200;
+  const double in = options.source.dimension, out = options.target.dimension, width = options.width;
+  const double rows = static_cast<double>(std::min<int64_t>(options.bank, fitted));
+  const double step = 6 * rows * (in * out + in * width + width * out);
+  const double share = std::clamp(static_cast<double>(fitted) / kPairs, 1.0, kSharesMost);
+  const auto steps = static_cast<int64_t>(std::min(kProducts * share / step, static_cast<double>(options.steps)));
+  return steps >= std::min<int64_t>(kStepsLeast, options.steps) ? steps : 0;
+}
+
+// Maps that were fitted to the same pairs, and the best of them so far.
+struct MapChoice {
+  std::vector<ComparedMap> compared;
+  std::function<absl::StatusOr<AdapterFile>()> best;  // the file of the best map; empty: none had a finite loss
+  double best_loss = std::numeric_limits<double>::infinity();
+
+  void Offer(AdapterKind kind, double loss, std::function<absl::StatusOr<AdapterFile>()> file) {
+    if (!std::isfinite(loss)) return;
+    compared.push_back({std::string(AdapterKindName(kind)), loss});
+    if (loss >= best_loss) return;
+    best = std::move(file);
+    best_loss = loss;
+  }
+};
 
 class Fit {
  public:
@@ -168,40 +202,132 @@ class Fit {
   }
 
   absl::StatusOr<AdapterFile> Run(const AdaptCallback& callback, const std::atomic<bool>* stop) {
+    if (options_.choose) return RunEvery(callback, stop);
     if (options_.kind == AdapterKind::kKernel) return RunKernel(stop);
-    const Tensor x = all_.source.narrow(0, 0, fitted_), y = Aim(options_.target, all_.target.narrow(0, 0, fitted_));
+    const Tensor x = FittedSources(), y = FittedAims();
     const LinearMap linear = FitRidge(x, y);
     AdapterNetwork network(options_, linear, x, y);
-    AdapterFile file;
+    int64_t steps = 0;
     if (!network.parameters().empty()) {
-      LC_ASSIGN_OR_RETURN(file.fit.steps, Train(network, callback, stop));
+      LC_ASSIGN_OR_RETURN(steps, Train(network, options_.steps, callback, stop));
     }
+    return FileOf(network, linear, steps);
+  }
+
+ private:
+  Tensor FittedSources() const { return all_.source.narrow(0, 0, fitted_); }
+  Tensor FittedAims() const { return Aim(options_.target, all_.target.narrow(0, 0, fitted_)); }
+
+  absl::StatusOr<AdapterFile> FileOf(const AdapterNetwork& network, const LinearMap& linear, int64_t steps) const {
+    AdapterFile file;
     file.spec = network.Export();
-    file.fit.loss = network.parameters().empty() ? "closed-form" : options_.loss;
-    const Tensor hidden = options_.kind == AdapterKind::kResidualMlp ? Hidden(network) : Tensor();
+    file.fit.steps = steps;
+    file.fit.loss = steps == 0 ? "closed-form" : options_.loss;
     file.fit.ridge = linear.lambda;
+    const Tensor hidden = file.spec.kind == AdapterKind::kResidualMlp ? Hidden(network) : Tensor();
     const auto start = [&](const Tensor& z) { return torch::matmul(z.to(torch::kFloat64), linear.w.t()) + linear.c; };
     LC_RETURN_IF_ERROR(Finish(start, network, hidden, file));
     return file;
   }
 
- private:
-  // Kernel ridge regression, a closed form with a ridge chosen by the held-out pairs.
-  absl::StatusOr<AdapterFile> RunKernel(const std::atomic<bool>* stop) {
-    LC_RETURN_IF_ERROR(CheckCentres("width", options_.kind, options_.width, fitted_));
-    const bool lorentz = options_.source.metric == Metric::kLorentz;
-    LC_ASSIGN_OR_RETURN(KernelMap map, FitKernel(all_.source.narrow(0, 0, fitted_),
-                                                 Aim(options_.target, all_.target.narrow(0, 0, fitted_)),
-                                                 held_out_.source, Aim(options_.target, held_out_.target),
-                                                 options_.width, lorentz ? options_.source.clip_radius : 1.0, stop));
-    const KernelMap start = map;
-    map.Lengthen(Shortening(map));
+  absl::StatusOr<AdapterFile> FileOf(const KernelMap& map, const KernelMap& start) const {
     AdapterFile file;
     file.spec = SpecOf(map, options_);
     file.fit.loss = "closed-form";
     file.fit.ridge = map.lambda;
     LC_RETURN_IF_ERROR(Finish([&](const Tensor& z) { return start.Linear(z); }, map, Tensor(), file));
     return file;
+  }
+
+  // Fits every map, as far as the time limit allows, and keeps the one with the least held-out loss. The first fitted
+  // wins a tie, so that simple maps come first.
+  absl::StatusOr<AdapterFile> RunEvery(const AdaptCallback& callback, const std::atomic<bool>* stop) {
+    MapChoice choice;
+    const Tensor x = FittedSources(), y = FittedAims();
+    const LinearMap linear = FitRidge(x, y);
+    AdaptOptions one = options_;
+    one.rank = std::min({one.rank, one.source.dimension, one.target.dimension});
+    for (const AdapterKind kind : {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine}) {
+      if (stop != nullptr && stop->load()) return absl::CancelledError("fitting was stopped");
+      one.kind = kind;
+      const auto network = std::make_shared<AdapterNetwork>(one, linear, x, y);
+      choice.Offer(kind, HeldOutLoss(*network), [=, this] { return FileOf(*network, linear, 0); });
+    }
+    LC_RETURN_IF_ERROR(OfferKernel(choice, callback, stop));
+    LC_RETURN_IF_ERROR(OfferMlp(choice, linear, callback, stop));
+    if (!choice.best) return FailedPrecondition(StrCat("no map has a finite held-out loss '", options_.loss, "'"));
+    LC_ASSIGN_OR_RETURN(AdapterFile file, choice.best());
+    file.fit.compared_by = options_.loss;
+    file.fit.compared = std::move(choice.compared);
+    return file;
+  }
+
+  // The kernel map whose settings have the least held-out loss. Equations that cannot be solved are no candidate.
+  absl::Status OfferKernel(MapChoice& choice, const AdaptCallback& callback, const std::atomic<bool>* stop) {
+    const int64_t rows = std::min(evaluation_.source.size(0), kEvaluationQueries);
+    const AdaptBatch held = Narrow(evaluation_, 0, rows, rows);
+    const auto loss = [&](const Tensor& outputs) {
+      return objective_([&](const Tensor& z) { return outputs.narrow(0, 0, z.size(0)); }, held).item<double>();
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    const auto progress = [&](int64_t done, int64_t most) {
+      if (!callback) return;
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      callback({.step = options_.steps * done / (2 * most), .steps = options_.steps, .elapsed_seconds = seconds});
+    };
+    const double radius = options_.source.metric == Metric::kLorentz ? options_.source.clip_radius : 1.0;
+    const int64_t fitted_rows = std::min(fitted_, kChosenKernelRows);
+    absl::StatusOr<KernelMap> fitted =
+        FitKernelByLoss(FittedSources().narrow(0, 0, fitted_rows), FittedAims().narrow(0, 0, fitted_rows),
+                        {.held_z = held.source,
+                         .loss = loss,
+                         .parts_max = WidthFor(AdapterKind::kKernel, options_.direction),
+                         .radius = radius,
+                         .progress = progress,
+                         .stop = stop});
+    if (absl::IsFailedPrecondition(fitted.status())) return absl::OkStatus();
+    LC_RETURN_IF_ERROR(fitted.status());
+    const auto start = std::make_shared<KernelMap>(*fitted), map = std::make_shared<KernelMap>(*std::move(fitted));
+    map->Lengthen(Shortening(*map));
+    choice.Offer(AdapterKind::kKernel, HeldOutLoss(*map), [=, this] { return FileOf(*map, *start); });
+    return absl::OkStatus();
+  }
+
+  // The network, where enough steps fit into the time limit. A training that leaves the finite numbers is no candidate.
+  absl::Status OfferMlp(MapChoice& choice, const LinearMap& linear, const AdaptCallback& callback,
+                        const std::atomic<bool>* stop) {
+    AdaptOptions one = options_;
+    one.kind = AdapterKind::kResidualMlp;
+    one.width = WidthFor(one.kind, one.direction);
+    const int64_t steps = MlpStepsWithin(one, fitted_);
+    if (steps == 0) return absl::OkStatus();
+    const auto network = std::make_shared<AdapterNetwork>(one, linear, FittedSources(), FittedAims());
+    AdaptCallback half;
+    if (callback) {
+      half = [&](AdaptProgress p) {
+        p.step = options_.steps / 2 + (options_.steps - options_.steps / 2) * p.step / p.steps;
+        p.steps = options_.steps;
+        callback(p);
+      };
+    }
+    const absl::StatusOr<int64_t> done = Train(*network, steps, half, stop);
+    if (absl::IsFailedPrecondition(done.status())) return absl::OkStatus();
+    LC_RETURN_IF_ERROR(done.status());
+    choice.Offer(one.kind, HeldOutLoss(*network),
+                 [=, this, trained = *done] { return FileOf(*network, linear, trained); });
+    return absl::OkStatus();
+  }
+
+  // Kernel ridge regression, a closed form with a ridge chosen by the held-out pairs.
+  absl::StatusOr<AdapterFile> RunKernel(const std::atomic<bool>* stop) {
+    LC_RETURN_IF_ERROR(CheckCentres("width", options_.kind, options_.width, fitted_));
+    const bool lorentz = options_.source.metric == Metric::kLorentz;
+    LC_ASSIGN_OR_RETURN(KernelMap map, FitKernel(FittedSources(), FittedAims(), held_out_.source,
+                                                 Aim(options_.target, held_out_.target), options_.width,
+                                                 lorentz ? options_.source.clip_radius : 1.0, stop));
+    const KernelMap start = map;
+    map.Lengthen(Shortening(map));
+    return FileOf(map, start);
   }
 
   // Ratio of mean lengths of the held-out partners and the map's points, limited to 1 .. 2. Least squares shorten what
@@ -255,10 +381,11 @@ class Fit {
                     [&](const Tensor& t) { return t.index_select(0, rows); });
   }
 
-  double HeldOutLoss(const AdapterNetwork& network) const {
+  template <typename Map>
+  double HeldOutLoss(const Map& map) const {
     torch::NoGradGuard no_grad;
-    const auto map = [&](const Tensor& z) { return network(z.to(torch::kFloat32)).to(torch::kFloat64); };
-    return objective_(map, evaluation_).item<double>();
+    const auto exact = [&](const Tensor& z) { return map(z.to(torch::kFloat32)).to(torch::kFloat64); };
+    return objective_(exact, evaluation_).template item<double>();
   }
 
   absl::Status NotFinite(double loss, int64_t step) const {
@@ -267,18 +394,19 @@ class Fit {
   }
 
   // Leaves the network at its best held-out state; returns the steps done.
-  absl::StatusOr<int64_t> Train(AdapterNetwork& network, const AdaptCallback& callback, const std::atomic<bool>* stop) {
+  absl::StatusOr<int64_t> Train(AdapterNetwork& network, int64_t steps, const AdaptCallback& callback,
+                                const std::atomic<bool>* stop) {
     torch::optim::AdamW optimiser(
         network.parameters(), torch::optim::AdamWOptions(options_.learning_rate).weight_decay(options_.weight_decay));
     const auto begin = std::chrono::steady_clock::now();
     AdaptProgress progress;
-    progress.steps = options_.steps;
+    progress.steps = steps;
     progress.best_loss = HeldOutLoss(network);
     if (!std::isfinite(progress.best_loss)) return NotFinite(progress.best_loss, 0);
     std::vector<Tensor> best = network.Snapshot();
-    for (int looks = 0; progress.step < options_.steps && looks < options_.patience;) {
+    for (int looks = 0; progress.step < steps && looks < options_.patience;) {
       if (stop != nullptr && stop->load()) return absl::CancelledError("fitting was stopped");
-      const double share = static_cast<double>(progress.step) / static_cast<double>(options_.steps);
+      const double share = static_cast<double>(progress.step) / static_cast<double>(steps);
       optimiser.param_groups()[0].options().set_lr(options_.learning_rate * 0.5 *
                                                    (1 + std::cos(std::numbers::pi * share)));
       optimiser.zero_grad();
@@ -288,7 +416,7 @@ class Fit {
       loss.backward();
       optimiser.step();
       ++progress.step;
-      if (progress.step % options_.evaluate_every != 0 && progress.step != options_.steps) continue;
+      if (progress.step % options_.evaluate_every != 0 && progress.step != steps) continue;
       progress.held_out_loss = HeldOutLoss(network);
       if (!std::isfinite(progress.held_out_loss)) return NotFinite(progress.held_out_loss, progress.step);
       ++looks;
@@ -297,7 +425,7 @@ class Fit {
         best = network.Snapshot();
         looks = 0;
       }
-      progress.finished = progress.step == options_.steps || looks == options_.patience;
+      progress.finished = progress.step == steps || looks == options_.patience;
       progress.elapsed_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (callback) callback(progress);
     }
@@ -334,7 +462,7 @@ absl::StatusOr<AdapterFile> FitAdapter(const EmbeddingPairs& pairs, const AdaptO
   LC_ASSIGN_OR_RETURN(const Split split, SplitPairs(pairs, options));
   AdaptOptions named = options;
   if (options.loss == "auto") named.loss = pairs.labels.empty() ? kAutoLossUnlabelled : kAutoLossLabelled;
-  if (options.width == 0) {
+  if (options.width == 0 && !options.choose) {
     named.width = WidthFor(options.kind, options.direction);
     if (options.kind == AdapterKind::kKernel) {
       named.width = static_cast<int>(std::min<int64_t>(named.width, split.fitted));

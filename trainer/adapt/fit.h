@@ -23,9 +23,10 @@ using AdaptCallback = std::function<void(const AdaptProgress&)>;  // callback on
 
 // The fitted adapter with its figures, ready for Adapter::Make and WriteAdapter. The bytes are a function of pairs,
 // options and the number of the tensor library's threads. A fit starts from the closed form and never ends with a
-// greater held-out loss. INVALID_ARGUMENT as AdaptOptions::Validate and CheckPairs, before any computation;
-// FAILED_PRECONDITION "loss 'reg+rel' is nan at step 12" for a loss that is not finite; CANCELLED once `stop` (may be
-// null) is set. Threads: safe; uses the tensor library's threads. Memory: about three times the pairs.
+// greater held-out loss; with options.choose it ends with the least of all maps that it fitted (fit.compared).
+// INVALID_ARGUMENT as AdaptOptions::Validate and CheckPairs, before any computation; FAILED_PRECONDITION "loss
+// 'reg+rel' is nan at step 12" for a loss that is not finite; CANCELLED once `stop` (may be null) is set. Threads:
+// safe; uses the tensor library's threads. Memory: about three times the pairs.
 absl::StatusOr<AdapterFile> FitAdapter(const EmbeddingPairs& pairs, const AdaptOptions& options,
                                        const AdaptCallback& callback = {}, const std::atomic<bool>* stop = nullptr);
 

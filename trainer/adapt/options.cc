@@ -102,6 +102,11 @@ std::string_view MapsThatRead(std::string_view option, AdapterKind kind) {
   return "";
 }
 
+std::string_view MapsThatRead(std::string_view option) {
+  if (option == "width") return "residual-mlp and kernel";
+  return option == "rank" ? "low-rank-affine" : "";
+}
+
 absl::Status CheckCentres(std::string_view field, AdapterKind kind, int64_t width, int64_t fitted) {
   if (kind != AdapterKind::kKernel || width <= fitted) return absl::OkStatus();
   return InvalidField(field, StrCat(width), StrCat("1 .. ", fitted, ", the fitted pairs"));
@@ -124,10 +129,11 @@ absl::Status AdaptOptions::Validate() const {
     return InvalidField("direction", StrCat(static_cast<int>(direction)), "query, item");
   }
   LC_RETURN_IF_ERROR(ParseAdaptLoss(loss, /*has_labels=*/true).status());
+  if (choose && width != 0) return InvalidField("width", StrCat(width), "0 with map auto, which chooses it");
   if (kind == AdapterKind::kResidualMlp || kind == AdapterKind::kKernel) {
     LC_RETURN_IF_ERROR(CheckInt("width", width, 0, kAdapterWidthMax));
   }
-  if (kind == AdapterKind::kLowRankAffine) {
+  if (kind == AdapterKind::kLowRankAffine && !choose) {
     const int rank_max = std::min(source.dimension, target.dimension);
     if (rank < 1 || rank > rank_max) {
       return InvalidField("rank", StrCat(rank), StrCat("1 .. ", rank_max, " (the smaller dimension)"));
@@ -145,6 +151,18 @@ absl::Status AdaptOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckReal("temperature", temperature, 0, 100));
   LC_RETURN_IF_ERROR(CheckInt("evaluate_every", evaluate_every, 1, 1'000'000));
   return CheckInt("patience", patience, 1, 1'000'000);
+}
+
+absl::Status ParseMap(std::string_view text, AdaptOptions& options) {
+  options.choose = text == "auto";
+  if (options.choose) return absl::OkStatus();
+  const absl::StatusOr<AdapterKind> kind = ParseAdapterKind(text);
+  if (!kind.ok()) {
+    const FieldErrorParts parts = PartsOf(kind.status());
+    return InvalidField(parts.field, parts.value, StrCat("auto, ", parts.allowed));
+  }
+  options.kind = *kind;
+  return absl::OkStatus();
 }
 
 absl::Status CheckPairs(const EmbeddingPairs& pairs, const AdaptOptions& options) {
@@ -166,7 +184,8 @@ absl::Status CheckPairs(const EmbeddingPairs& pairs, const AdaptOptions& options
     return InvalidField("pairs.items", StrCat(pairs.items.size(), " items"), StrCat(n, ", one a pair, or none"));
   }
   LC_ASSIGN_OR_RETURN(const AdaptLoss loss, ParseAdaptLoss(options.loss, !pairs.labels.empty()));
-  const bool closed_form = options.kind == AdapterKind::kProcrustes || options.kind == AdapterKind::kKernel;
+  const bool closed_form =
+      !options.choose && (options.kind == AdapterKind::kProcrustes || options.kind == AdapterKind::kKernel);
   if (!closed_form && loss.needs_labels() && pairs.labels.empty()) {
     return InvalidField("pairs.labels", "absent", StrCat("one a pair: the loss '", options.loss, "' needs labels"));
   }

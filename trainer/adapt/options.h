@@ -53,6 +53,8 @@ int64_t FittedAtMost(int64_t pairs, double held_out);
 // The maps that read the option "width", "rank", "loss" or "steps", such as "residual-mlp and kernel". Empty if `kind`
 // is among them, and for other options.
 std::string_view MapsThatRead(std::string_view option, AdapterKind kind);
+// The same for the map "auto", which reads the loss and the steps.
+std::string_view MapsThatRead(std::string_view option);
 
 // INVALID_ARGUMENT names `field` if `kind` is a kernel with more centres than fitted pairs.
 absl::Status CheckCentres(std::string_view field, AdapterKind kind, int64_t width, int64_t fitted);
@@ -67,8 +69,10 @@ absl::Status CheckAdapterSpace(const std::string& field, const Space& space);
 struct AdaptOptions {
   AdapterDirection direction = AdapterDirection::kItem;
   AdapterKind kind = AdapterKind::kResidualMlp;
-  Space source, target;                     // spaces of the two sides, lorentz or cosine
-  std::string from, to;                     // labels of the two generations, for the file
+  bool choose = false;   // the map "auto": `kind` is not read. Every map is fitted, as far as time allows, and the one
+                         // with the least held-out loss is taken; width is 0
+  Space source, target;  // spaces of the two sides, lorentz or cosine
+  std::string from, to;  // labels of the two generations, for the file
   uint32_t from_crc32c = 0, to_crc32c = 0;  // checksums of their encoder files, for the file; 0: unknown
   std::string loss = "auto";                // sum of loss terms; the closed forms procrustes and kernel have none
   int width = 0;  // hidden units of residual-mlp, centres of kernel; 0: WidthFor, for kernel at most the fitted pairs
@@ -88,6 +92,9 @@ struct AdaptOptions {
   // INVALID_ARGUMENT naming the field, its value and the range.
   absl::Status Validate() const;
 };
+
+// "auto" sets options.choose, the name of a map its kind. INVALID_ARGUMENT names field 'map', the text and the names.
+absl::Status ParseMap(std::string_view text, AdaptOptions& options);
 
 // Whether `pairs` can be fitted under valid `options`: sizes, at least kAdaptPairsMin rows of kAdaptItemsMin items,
 // finite numbers, vectors that their spaces allow, labels where the loss needs them. INVALID_ARGUMENT names field

@@ -45,7 +45,7 @@ struct FitAdapterCall {
   std::string request_id;
   std::string collection;
   uint32_t from = 0, to = 0;  // generations, as in PutAdapterCall
-  std::string map;            // empty: "residual-mlp"; procrustes, affine, low-rank-affine, kernel
+  std::string map;            // empty: "auto"; procrustes, affine, low-rank-affine, residual-mlp, kernel
   std::string loss;           // empty: "auto"; sums of reg, rel, sup, contra ("reg+0.3*sup")
   int width = 0;              // 0: the map's usual one
   int64_t pairs_max = 0;      // drawn from those there are; 0: 50,000

@@ -25,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kChoosingMap = "auto";  // every map is fitted, and the best on held-out pairs taken
 constexpr int64_t kPairsDefault = 50'000, kPairsLimit = 1'000'000;
 constexpr int64_t kPairBytesMax = int64_t{1} << 31;  // size of all vectors in this process
 constexpr int64_t kEmbedLimit = 100'000;
@@ -52,15 +53,18 @@ absl::StatusOr<FitAdapterCall> DecodeFit(const std::string& text) {
 }
 
 // Which maps have what `width` and `loss` say, as `lightcone adapt` has it.
-bool HasWidth(std::string_view map) { return map != "procrustes" && map != "affine"; }
+bool HasWidth(std::string_view map) { return map != "procrustes" && map != "affine" && map != kChoosingMap; }
 bool HasLoss(std::string_view map) { return map != "procrustes" && map != "kernel"; }
 
 // What the call leaves open, filled in; INVALID_ARGUMENT for what cannot be.
 absl::StatusOr<FitAdapterCall> Completed(FitAdapterCall call) {
-  if (call.map.empty()) call.map = "residual-mlp";
+  if (call.map.empty()) call.map = kChoosingMap;
   if (call.loss.empty()) call.loss = "auto";
   if (call.pairs_max == 0) call.pairs_max = kPairsDefault;
-  LC_RETURN_IF_ERROR(ParseAdapterKind(call.map).status());
+  if (call.map != kChoosingMap && !ParseAdapterKind(call.map).ok()) {
+    return InvalidField("map", StrCat("'", call.map, "'"),
+                        "auto, procrustes, affine, low-rank-affine, residual-mlp, kernel");
+  }
   const bool words = std::all_of(call.loss.begin(), call.loss.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '*' || c == '.';
   });
@@ -276,6 +280,9 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
       std::string file,
       FitBeside(context_.options, StrCat(context_.folders.Jobs(), "/", run.job.number), sides, pairs, gone));
   LC_ASSIGN_OR_RETURN(file, WithEncoders(std::move(file), *state->Find(call.from), *state->Find(call.to)));
+  const absl::StatusOr<AdapterFile> fitted = ParseAdapter(file);
+  const std::string map = fitted.ok() ? std::string(AdapterKindName(fitted->spec.kind)) : call.map;
+  const std::string choice = fitted.ok() ? ChoiceText(*fitted) : "";
   if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the adapter is fitted, and not wanted any more");
   LC_ASSIGN_OR_RETURN(const AdapterStatus put, adapters_.Put({.request_id = "",
                                                               .collection = state->record.name,
@@ -287,6 +294,8 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
                {"embedded", pairs.embedded},
                {"undecodable", pairs.undecodable},
                {"unlabelled", pairs.unlabelled},
+               {"map", map},
+               {"choice", choice},
                {"loss", put.loss},
                {"held_out_error", put.held_out_error}});
 }
