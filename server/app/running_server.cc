@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/app/audit.h"
 #include "server/app/log.h"
 #include "server/app/serve.h"
 #include "server/app/trust.h"
@@ -49,6 +50,7 @@ struct RunningServer::Parts {
   Metrics metrics{ServerVersion()};
   std::atomic<State> state{State::kStarting};
   std::unique_ptr<Trust> trust;
+  std::unique_ptr<Audit> audit;        // null: there is no audit file
   std::unique_ptr<Sessions> sessions;  // null: no keys are asked for
   std::unique_ptr<ConsoleApi> console;
   std::unique_ptr<HttpServer> http;
@@ -67,6 +69,7 @@ struct RunningServer::Parts {
     out.in_flight = rpc->busy();
     out.ready = state.load() == State::kReady;
     out.trust = trust->figures();
+    if (audit != nullptr) out.trust.audit = audit->figures();
     for (const LaneStats& lane : rpc->Lanes()) {
       out.lanes.push_back(FiguresOf(lane));
     }
@@ -88,7 +91,7 @@ void Record(Metrics* metrics, const CallRecord& record) {
   }
 }
 
-RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Metrics* metrics) {
+RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Audit* audit, Metrics* metrics) {
   const auto set = [](LaneOptions& lane, const LaneConfig& from) {
     lane.threads = from.threads;
     lane.queue_max = from.queue_max;
@@ -111,7 +114,11 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Metrics*
   out.index_defaults = config.index;
   out.keys = trust.keys();
   out.certificates = trust.certificates();
-  out.observe = [metrics](const CallRecord& record) { Record(metrics, record); };
+  out.observe = [audit, metrics](const CallRecord& record) {
+    if (audit != nullptr) audit->RecordCall(record);
+    Record(metrics, record);
+  };
+  if (audit != nullptr) out.audits = [audit](std::string_view method) { return audit->Records(method); };
   return out;
 }
 
@@ -190,6 +197,9 @@ absl::Status RunningServer::Parts::StartHttp(const ServerConfig& config, const A
   options.not_found = kNothingHere;
   if (certificates != nullptr) options.transport = MakeTlsTransport(certificates);
   options.gate = HttpGate(trust->keys(), sessions.get(), [this](const std::string& name) { return ResolveName(name); });
+  if (audit != nullptr) {
+    options.observe = [this](const HttpRecord& record) { audit->RecordRequest(record); };
+  }
   LC_ASSIGN_OR_RETURN(http, HttpServer::Start(std::move(options)));
   bound.http = StrCat(address.printed_host, ":", http->port());
   return absl::OkStatus();
@@ -217,6 +227,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   }
   LC_RETURN_IF_ERROR(CheckExposure(config, listen, http_listen));
   LC_ASSIGN_OR_RETURN(parts->trust, Trust::Open(config));
+  LC_ASSIGN_OR_RETURN(parts->audit, Audit::Open(config));
   if (http_listen.has_value()) LC_RETURN_IF_ERROR(parts->StartHttp(config, *http_listen));
   // Before the data folder is opened: a port in use should be said at once, not after a long replay.
   LC_RETURN_IF_ERROR(CheckFree(listen));
@@ -228,8 +239,9 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   }
   LC_RETURN_IF_ERROR(parts->engine->snapshots().Start(config.backup));
   if (before_calls) before_calls();
-  LC_ASSIGN_OR_RETURN(parts->rpc,
-                      RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, &parts->metrics)));
+  LC_ASSIGN_OR_RETURN(
+      parts->rpc,
+      RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, parts->audit.get(), &parts->metrics)));
   parts->bound.grpc = parts->rpc->address();
   parts->serving.store(parts->engine.get());
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });
