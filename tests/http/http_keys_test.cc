@@ -1,12 +1,15 @@
 // Keys on the HTTP port: every route with no key, a wrong one and each scope; the console's sessions.
 #include <set>
+#include <sstream>
 
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
+#include "lightcone/v1/generations.grpc.pb.h"
 #include "nlohmann/json.hpp"
 #include "server/app/log.h"
 #include "server/app/serve.h"
@@ -320,6 +323,52 @@ TEST_F(HttpKeys, AWrongKeyOpensNoSessionAndGuessesAreSlowed) {
   }
   EXPECT_THAT(statuses, testing::ElementsAre(401, 429));
   LogIn("viewer-key");
+}
+
+TEST_F(HttpKeys, CallsOfOperatorsOnBothPortsAreInTheAuditFileBeforeTheirAnswers) {
+  config_.audit.file = folder_ / "audit.jsonl";
+  Start();
+  const auto lines = [this] {
+    std::istringstream text(ReadFile(config_.audit.file, 1 << 20).value_or(""));
+    std::vector<std::string> out;
+    for (std::string line; std::getline(text, line);) {
+      const json one = json::parse(line, nullptr, false);
+      const auto at = [&](const char* key) { return one.value(key, ""); };
+      EXPECT_THAT(at("peer"), StartsWith("ipv4:127.0.0.1:"));
+      out.push_back(
+          StrCat(at("caller"), " ", at("method"), " ", at("collection"), " ", at("code"), " ", at("request_id")));
+    }
+    return out;
+  };
+  const std::string act = "/api/v1/collections/shop-1/activate", headers = "X-Request-Id: r1\r\napi-key: ";
+  const std::string console = "POST /api/v1/collections/shop-1/activate shop-1 ";
+  Ask("POST", act, headers + "shop-key\r\n", kActivate);
+  EXPECT_THAT(lines(), testing::ElementsAre("shop " + console + "200 r1"));
+  Ask("POST", act, headers + "viewer-key\r\n", kActivate);
+  Ask("POST", act, headers + "unknown-key\r\n", kActivate);
+  Ask("GET", "/metrics", headers + "viewer-key\r\n");
+
+  const auto stub =
+      v1::Generations::NewStub(grpc::CreateChannel(server_->bound().grpc, grpc::InsecureChannelCredentials()));
+  for (const char* key : {"shop-key", "viewer-key", "unknown-key"}) {
+    grpc::ClientContext context;
+    context.AddMetadata("api-key", key);
+    v1::ActivateRequest request;
+    v1::ActivateResponse response;
+    request.set_collection("shop-1");
+    request.set_generation(2);
+    request.set_request_id("r2");
+    stub->Activate(&context, request, &response);
+  }
+  EXPECT_THAT(lines(), testing::ElementsAre("shop " + console + "200 r1", "viewer " + console + "403 r1",
+                                            "shop Generations/Activate shop-1 OK r2",
+                                            "viewer Generations/Activate shop-1 PERMISSION_DENIED r2"))
+      << "calls of data and calls without a key are left out";
+  EXPECT_THAT(Ask("GET", "/metrics", "api-key: viewer-key\r\n"), HasSubstr("lightcone_audit_failures_total 0"));
+  config_.audit.data = true;
+  Start();
+  Ask("GET", "/metrics", headers + "viewer-key\r\n");
+  EXPECT_EQ(lines().back(), "viewer GET /metrics  200 r1");
 }
 
 }  // namespace
