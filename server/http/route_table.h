@@ -1,14 +1,18 @@
-// The paths of an HTTP port, and who answers them. Threads: immutable once the server has it.
+// The paths of an HTTP port, what they need from callers, and who answers them. Threads: immutable once the server has
+// it.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/http/http_message.h"
+#include "server/http/route_access.h"
 
 namespace lightcone::server {
 
@@ -21,11 +25,16 @@ enum class HttpLane {
 
 struct Route {
   std::string method;  // "GET" answers HEAD, too
-  std::string path;    // "/metrics", or "/api/v1/*" for all paths below
+  // "/metrics"; "/collections/{name}/points", where the part in braces is any text but a slash, and becomes
+  // HttpRequest::parameters; or "/files/*" for all paths below.
+  std::string pattern;
+  RouteAccess access;
   HttpLane lane = HttpLane::kCalls;
   bool takes_any_host = false;  // else the Host header must name this server
   size_t body_bytes_max = 0;    // a larger body is refused before it is read
   std::function<HttpAnswer(const HttpRequest&)> handle;
+  // The answer to a caller who is refused; empty: AnswerOf of http_error.h.
+  std::function<HttpAnswer(const absl::Status&)> refuse = {};
 };
 
 class RouteTable {
@@ -33,11 +42,16 @@ class RouteTable {
   struct Match {
     const Route* route = nullptr;  // nullptr: the path does not have the method
     std::string allowed;           // "GET, HEAD": methods of the path; empty: there is no such path
+    std::map<std::string, std::string> parameters = {};  // parts in braces
   };
 
   void Add(Route route) { routes_.push_back(std::move(route)); }
+  // INTERNAL names a route whose collection stands in a part of the path that its pattern does not have, and one that
+  // reads it from a body but takes none.
+  absl::Status Check() const;
   // The first route that was added for the method and the path. The pointer lives as long as the table.
   Match Find(std::string_view method, std::string_view path) const;
+  const std::vector<Route>& routes() const { return routes_; }
 
  private:
   std::vector<Route> routes_;

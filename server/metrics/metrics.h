@@ -12,16 +12,18 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/audit/audit_file.h"
 #include "server/auth/certificates.h"
 #include "server/auth/keyring.h"
 #include "server/engine/api/engine.h"
 
 namespace lightcone::server {
 
-// Who may call, where keys or TLS are set.
+// Who may call, where keys or TLS are set, and the audit file where there is one.
 struct TrustFigures {
   std::optional<auth::KeyringFigures> keys;
   std::optional<auth::CertificateFigures> certificates;
+  std::optional<audit::AuditFigures> audit;
 };
 
 struct LaneFigures {

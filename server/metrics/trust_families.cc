@@ -1,4 +1,4 @@
-// Keys, refusals and TLS material.
+// Keys, refusals, TLS material and the audit file.
 #include "server/metrics/families.h"
 
 namespace lightcone::server {
@@ -28,6 +28,12 @@ void AddTrustFamilies(const TrustFigures& figures, FamilyList* out) {
                absl::ToDoubleSeconds(figures.certificates->not_after - absl::UnixEpoch()));
     AddReloads("lightcone_tls_reloads_total", "Times that TLS material was read again; a failure leaves it as it was.",
                figures.certificates->reloads_total, figures.certificates->failed_reloads_total, out);
+  }
+  if (figures.audit.has_value()) {
+    out->Counter("lightcone_audit_records_total", "Calls that were recorded in the audit file, or should have been.",
+                 figures.audit->records_total);
+    out->Counter("lightcone_audit_failures_total", "Records of the audit file that could not be written.",
+                 figures.audit->failures_total);
   }
 }
 

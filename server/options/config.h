@@ -30,14 +30,24 @@ struct TlsConfig {
   std::string certificate_file, key_file, client_ca_file;
 };
 
+// File of calls (server/audit/audit_file.h). Empty: none.
+struct AuditConfig {
+  std::string file;
+  bool data = false;  // also calls that read and write items
+  int64_t bytes_max = 64 << 20;
+  int kept = 10;
+};
+
 struct ServerConfig {
   std::string listen = "127.0.0.1:7700";       // gRPC; HOST:PORT or unix:/path
   std::string http_listen = "127.0.0.1:7701";  // metrics and health; empty: off
+  bool http_metrics_open = false;              // /metrics asks for no key
   std::string console_mode = "auto";           // auto, operate, read, off
   std::string console_host;                    // names of the HTTP port, with commas, beside addresses and localhost
   bool insecure = false;                       // listens beyond loopback without TLS and keys
   AuthConfig auth;
   TlsConfig tls;
+  AuditConfig audit;
   double drain_seconds = 30;
   std::string log_level = "info";
   std::string log_format = "text";

@@ -1,16 +1,13 @@
 #include "server/options/option_table.h"
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstdio>
+#include <cctype>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "base/lock_in.h"
 #include "base/named_paths.h"
 #include "base/status.h"
+#include "server/options/option_rows.h"
 
 namespace lightcone::server {
 namespace {
@@ -19,131 +16,6 @@ constexpr int64_t kKiB = int64_t{1} << 10;
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-struct Texts {
-  std::string unit, help, when;
-};
-
-// 1_000_000 and 1000000 are the same number, as in TOML.
-std::string WithoutUnderscores(std::string_view value) {
-  std::string out(value);
-  std::erase(out, '_');
-  return out;
-}
-
-// Field: ServerConfig& -> an integer of any type.
-template <typename Field>
-Option Whole(std::string key, Field field, int64_t min, int64_t max, Texts texts) {
-  Option option;
-  option.key = key;
-  option.unit = std::move(texts.unit);
-  option.help = std::move(texts.help);
-  option.when = std::move(texts.when);
-  option.allowed = StrCat(min, " .. ", max);
-  option.get = [field](const ServerConfig& config) { return StrCat(field(const_cast<ServerConfig&>(config))); };
-  option.set = [field, key, min, max, allowed = option.allowed](std::string_view value, ServerConfig* config) {
-    const std::string digits = WithoutUnderscores(value);
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error != std::errc() || end != digits.data() + digits.size() || number < min || number > max) {
-      return InvalidField(key, StrCat("'", value, "'"), StrCat("a whole number, ", allowed));
-    }
-    auto& to = field(*config);
-    to = static_cast<std::remove_reference_t<decltype(to)>>(number);
-    return absl::OkStatus();
-  };
-  return option;
-}
-
-// With the point by which TOML tells floats from integers. 15 digits: seconds out of a duration are a sum, 1.118 of
-// them 1.1179999999999999.
-std::string TomlFloat(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.15g", value);
-  std::string out(text);
-  if (out.find_first_of(".en") == std::string::npos) out += ".0";
-  return out;
-}
-
-// Read and Write: double out of and into the config.
-template <typename Read, typename Write>
-Option Number(std::string key, Read read, Write write, double min, double max, Texts texts) {
-  Option option;
-  option.key = key;
-  option.unit = std::move(texts.unit);
-  option.help = std::move(texts.help);
-  option.when = std::move(texts.when);
-  option.allowed = StrCat(min, " .. ", max);
-  option.get = [read](const ServerConfig& config) { return TomlFloat(read(config)); };
-  option.set = [write, key, min, max, allowed = option.allowed](std::string_view value, ServerConfig* config) {
-    const std::string digits = WithoutUnderscores(value);
-    double number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error != std::errc() || end != digits.data() + digits.size() || !(number >= min && number <= max)) {
-      return InvalidField(key, StrCat("'", value, "'"), StrCat("a number, ", allowed));
-    }
-    write(*config, number);
-    return absl::OkStatus();
-  };
-  return option;
-}
-
-template <typename Field>
-Option Text(std::string key, Field field, std::string allowed, Texts texts) {
-  Option option;
-  option.key = std::move(key);
-  option.is_text = true;
-  option.allowed = std::move(allowed);
-  option.help = std::move(texts.help);
-  option.when = std::move(texts.when);
-  option.get = [field](const ServerConfig& config) { return field(const_cast<ServerConfig&>(config)); };
-  option.set = [field](std::string_view value, ServerConfig* config) {
-    field(*config) = std::string(value);
-    return absl::OkStatus();
-  };
-  return option;
-}
-
-template <typename Read, typename Write>
-Option Choice(std::string key, Read read, Write write, std::vector<std::string> names, Texts texts) {
-  Option option;
-  option.key = key;
-  option.is_text = true;
-  option.help = std::move(texts.help);
-  option.when = std::move(texts.when);
-  for (const std::string& name : names) option.allowed += (option.allowed.empty() ? "" : ", ") + name;
-  option.get = read;
-  option.set = [write, key, names, allowed = option.allowed](std::string_view value, ServerConfig* config) {
-    if (std::find(names.begin(), names.end(), value) == names.end()) {
-      return InvalidField(key, StrCat("'", value, "'"), StrCat("one of ", allowed));
-    }
-    write(*config, std::string(value));
-    return absl::OkStatus();
-  };
-  return option;
-}
-
-template <typename Field>
-Option Flag(std::string key, Field field, Texts texts) {
-  Option option;
-  option.key = key;
-  option.is_flag = true;
-  option.allowed = "true, false";
-  option.help = std::move(texts.help);
-  option.when = std::move(texts.when);
-  option.get = [field](const ServerConfig& config) -> std::string {
-    return field(const_cast<ServerConfig&>(config)) ? "true" : "false";
-  };
-  option.set = [field, key](std::string_view value, ServerConfig* config) {
-    if (value != "true" && value != "false") return InvalidField(key, StrCat("'", value, "'"), "true, false");
-    field(*config) = value == "true";
-    return absl::OkStatus();
-  };
-  return option;
-}
-
-#define FIELD(expression) \
-  [](ServerConfig & c) -> auto& { return c.expression; }
-
 void AddServer(std::vector<Option>* out) {
   out->push_back(Text("listen", FIELD(listen), "HOST:PORT (port 0: any free one), [IPV6]:PORT or unix:/path",
                       {"", "Address at which the gRPC services listen.",
@@ -151,9 +23,8 @@ void AddServer(std::vector<Option>* out) {
   out->push_back(
       Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
            {"", "Address at which the console, /metrics, /healthz, /livez and /readyz listen; empty: none.",
-            "So that Prometheus or an orchestrator on another machine can reach it: that needs insecure. Keep "
-            "it inside a trusted network: it knows neither TLS nor keys, and shows every item unless "
-            "console.mode is off."}));
+            "So that Prometheus, browsers or an orchestrator on another machine can reach it: that needs TLS and keys, "
+            "or insecure."}));
   out->push_back(Flag("insecure", FIELD(insecure),
                       {"", "Whether the server may listen beyond loopback without TLS or without keys.",
                        "true inside a trusted network, or behind a proxy that encrypts and checks callers."}));
@@ -179,11 +50,16 @@ void AddServer(std::vector<Option>* out) {
 }
 
 void AddConsole(std::vector<Option>* out) {
+  out->push_back(Flag("http.metrics_open", FIELD(http_metrics_open),
+                      {"", "Whether /metrics is open to callers without a key, where keys are asked for.",
+                       "Where Prometheus cannot send a key. The figures name every collection."}));
   out->push_back(Choice(
       "console.mode", [](const ServerConfig& c) { return c.console_mode; },
       [](ServerConfig& c, std::string v) { c.console_mode = std::move(v); }, {"auto", "operate", "read", "off"},
-      {"", "Rights of the console at http_listen; auto: operate where only this machine reaches it, else read.",
-       "operate where only operators reach the port: it knows no keys."}));
+      {"",
+       "Rights of the console at http_listen; auto: operate with keys or where only this machine reaches it, else "
+       "read.",
+       "operate where only operators reach the port. With keys auto is operate: a session acts by its key's scopes."}));
   out->push_back(Text("console.host", FIELD(console_host), "host names with commas between them, or empty",
                       {"",
                        "Names by which browsers and Prometheus reach http_listen, beside addresses, localhost and the "
@@ -203,7 +79,7 @@ void AddTrust(std::vector<Option>* out) {
             "Where an application of yours hands out rights that end soon."}));
   out->push_back(
       Text("tls.certificate_file", FIELD(tls.certificate_file), "a PEM file, or empty",
-           {"", "Certificate chain of the gRPC server; empty: no encryption. It is read again when it changes.",
+           {"", "Certificate chain of gRPC and HTTP; empty: no encryption. It is read again when it changes.",
             "Wherever calls come over a network."}));
   out->push_back(Text(
       "tls.key_file", FIELD(tls.key_file), "a PEM file, or empty",
@@ -557,6 +433,7 @@ const std::vector<Option>& OptionTable() {
     AddServer(out);
     AddConsole(out);
     AddTrust(out);
+    AddAudit(out);
     AddStore(out);
     AddLimits(out);
     AddRpc(out);

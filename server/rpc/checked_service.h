@@ -41,8 +41,9 @@ class CheckedService : public Service {
     auto* handler = new grpc::internal::CallbackUnaryHandler<Incoming<Request>, Response>(
         [this, &rules, method](Context* context, const Incoming<Request>* incoming, Response* response) -> Unary* {
           const absl::Time started = absl::Now();
-          const absl::StatusOr<const Request*> request = Parse(rules, *context, *incoming);
-          if (!request.ok()) return RefuseUnary(*core_, rules.method, request.status(), started);
+          CallContext scratch;
+          const absl::StatusOr<const Request*> request = Parse(rules, *context, *incoming, &scratch);
+          if (!request.ok()) return RefuseUnary(*core_, *context, scratch, rules.method, request.status(), started);
           return (static_cast<Self*>(this)->*method)(context, *request, response);
         });
     auto messages = std::make_shared<ArenaMessages<Request, Response>>();
@@ -60,9 +61,10 @@ class CheckedService : public Service {
             [this, &rules, method](Context* context,
                                    const Incoming<Request>* incoming) -> grpc::ServerWriteReactor<Response>* {
               const absl::Time started = absl::Now();
-              const absl::StatusOr<const Request*> request = Parse(rules, *context, *incoming);
+              CallContext scratch;
+              const absl::StatusOr<const Request*> request = Parse(rules, *context, *incoming, &scratch);
               if (request.ok()) return (static_cast<Self*>(this)->*method)(context, *request);
-              core_->Observe(rules.method, request.status(), started);
+              core_->Observe(*context, scratch, rules.method, nullptr, request.status(), started);
               return new RefusedStream<Response>(request.status());
             }));
   }
@@ -71,23 +73,19 @@ class CheckedService : public Service {
 
  private:
   // Large requests are parsed only for callers whom the gate lets in, and nobody else learns what is wrong with one.
+  // `scratch` gets the caller of a request that is refused.
   template <typename Request>
   absl::StatusOr<const Request*> Parse(const MessageRules& rules, const Context& context,
-                                       const Incoming<Request>& incoming) const {
+                                       const Incoming<Request>& incoming, CallContext* scratch) const {
     const bool small = incoming.IsSmall();
     if (!small) {
-      const absl::Status admitted = Admit(rules, context);
+      const absl::Status admitted = core_->gate().Admit(context, rules.method, scratch).status();
       if (!admitted.ok()) return admitted;
     }
     absl::StatusOr<const Request*> request = incoming.Parse(rules, &core_->parse_budget());
     if (request.ok() || !small) return request;
-    const absl::Status admitted = Admit(rules, context);
+    const absl::Status admitted = core_->gate().Admit(context, rules.method, scratch).status();
     return admitted.ok() ? request.status() : admitted;
-  }
-
-  absl::Status Admit(const MessageRules& rules, const Context& context) const {
-    CallContext scratch;
-    return core_->gate().Admit(context, rules.method, &scratch).status();
   }
 
   std::vector<std::shared_ptr<void>> allocators_;

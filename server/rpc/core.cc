@@ -114,15 +114,23 @@ void RpcCore::StopLanes() {
   for (Lane* lane : {&read_lane_, &write_lane_, &operate_lane_, &wait_lane_, &watch_lane_}) lane->Stop();
 }
 
-void RpcCore::Observe(std::string_view method, const absl::Status& status, absl::Time started) const {
-  ObserveParts(method, status, started, 0);
+void RpcCore::Observe(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
+                      const google::protobuf::Message* request, const absl::Status& status, absl::Time started) const {
+  if (!options_.audits || !options_.audits(method)) return Record(method, status, started, 0, nullptr);
+  const CallSubject subject = SubjectOf(call, context, method, request);
+  Record(method, status, started, 0, &subject);
 }
 
 void RpcCore::ObserveParts(std::string_view method, const absl::Status& error, absl::Time started,
                            uint64_t parts) const {
+  Record(method, error, started, parts, nullptr);
+}
+
+void RpcCore::Record(std::string_view method, const absl::Status& status, absl::Time started, uint64_t parts,
+                     const CallSubject* subject) const {
   if (!options_.observe) return;
-  const std::string message = MessageOf(error);
-  options_.observe({method, static_cast<int>(error.code()), absl::Now() - started, message, parts});
+  const std::string message = MessageOf(status);
+  options_.observe({method, static_cast<int>(status.code()), absl::Now() - started, message, parts, subject});
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {

@@ -74,11 +74,16 @@ class RpcCore {
   void StopLanes();
   absl::Time Now() const { return options_.clock(); }
 
-  void Observe(std::string_view method, const absl::Status& status, absl::Time started) const;
+  // `context` has the caller, if there is one. `request` may be null: the call names nothing.
+  void Observe(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
+               const google::protobuf::Message* request, const absl::Status& status, absl::Time started) const;
   // Reports parts of a call that goes on.
   void ObserveParts(std::string_view method, const absl::Status& error, absl::Time started, uint64_t parts) const;
 
  private:
+  void Record(std::string_view method, const absl::Status& status, absl::Time started, uint64_t parts,
+              const CallSubject* subject) const;
+
   Engine* const engine_;
   const RpcOptions options_;
   const Gate gate_;

@@ -111,6 +111,20 @@ absl::Status Gate::CheckJob(const Caller& caller, const std::string& id) const {
   return NotFound(StrCat("no job '", id, "'"));
 }
 
+CallSubject SubjectOf(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
+                      const google::protobuf::Message* request) {
+  CallSubject subject;
+  subject.caller = context.caller;
+  subject.peer = call.peer();
+  const auth::Access* const access = auth::FindAccess(method);
+  if (request == nullptr || access == nullptr) return subject;
+  for (const std::string_view field : {access->collection_field, access->name_field}) {
+    if (subject.collection.empty() && !field.empty()) subject.collection = TextOfField(*request, field);
+  }
+  subject.request_id = TextOfField(*request, "request_id");
+  return subject;
+}
+
 std::string OperatorOf(const CallContext& context, const std::string& stated) {
   if (context.caller.empty()) return stated;
   const std::string both = StrCat(context.caller, " (", stated, ")");

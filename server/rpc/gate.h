@@ -13,6 +13,7 @@
 #include "server/auth/access.h"
 #include "server/auth/keyring.h"
 #include "server/engine/api/engine.h"
+#include "server/rpc/rpc_options.h"
 
 namespace lightcone::server {
 
@@ -46,6 +47,10 @@ class Gate {
   Engine* const engine_;
   auth::Keyring* const keys_;
 };
+
+// Who makes a call about what. `request` may be null: the call names nothing.
+CallSubject SubjectOf(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
+                      const google::protobuf::Message* request);
 
 // The name for the audit log: the caller's, with the one that its request states. At most 128 bytes.
 std::string OperatorOf(const CallContext& context, const std::string& stated);

@@ -18,6 +18,14 @@ namespace lightcone::server {
 // "INVALID_ARGUMENT" for 3 and so on; "UNKNOWN" for numbers that are no canonical code.
 std::string_view CodeName(int code);
 
+// Who made a call and what it is about, for an audit.
+struct CallSubject {
+  std::string caller;      // name of the key, token or certificate; empty: none was asked for, or none was valid
+  std::string collection;  // as the request names it; empty: it names none
+  std::string request_id;  // of an operator's call
+  std::string peer;        // "ipv4:10.0.0.7:5123"
+};
+
 // One finished call, for metrics and logs. `method` is "Retrieval/Search" and lives for ever.
 struct CallRecord {
   std::string_view method;
@@ -27,6 +35,7 @@ struct CallRecord {
   // 0: the record is of a call. Otherwise: number of the call's parts (queries, batches) that this error answered, with
   // the first one's message. The call has a record of its own and may end as OK.
   uint64_t parts = 0;
+  const CallSubject* subject = nullptr;  // null: RpcOptions::audits does not ask for it
 };
 
 struct RpcOptions {
@@ -49,7 +58,8 @@ struct RpcOptions {
   auth::Keyring* keys = nullptr;                   // keys of callers; null: none are asked for. It outlives the server.
   auth::Certificates* certificates = nullptr;      // TLS material; null: no encryption. It outlives the server.
   std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
-  std::function<absl::Time()> clock = absl::Now;   // clock for deadlines; called from any thread
+  std::function<bool(std::string_view method)> audits;  // whether `observe` needs the subject of the method's calls
+  std::function<absl::Time()> clock = absl::Now;        // clock for deadlines; called from any thread
 };
 
 }  // namespace lightcone::server

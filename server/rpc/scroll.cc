@@ -24,6 +24,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
  public:
   ScrollCall(RpcCore* core, grpc::CallbackServerContext* context, const v1::ScrollRequest* request)
       : core_(core),
+        call_(*context),
         request_(*request),  // the transport keeps it until OnDone
         started_(absl::Now()),
         parts_(request->with_vector(), FromWire(request->payload())),
@@ -96,11 +97,12 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   }
 
   void End(const absl::Status& status) {
-    core_->Observe(kScrollMethod, status, started_);
+    core_->Observe(call_, context_, kScrollMethod, &request_, status, started_);
     Finish(ToGrpc(status));
   }
 
   RpcCore* const core_;
+  const grpc::CallbackServerContext& call_;
   const v1::ScrollRequest& request_;
   const absl::Time started_;
   CallContext context_;

@@ -52,7 +52,7 @@ template <typename Reactor>
 class SteppedStream : public Reactor {
  protected:
   SteppedStream(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method)
-      : core_(core), method_(method), started_(absl::Now()) {
+      : core_(core), call_(*context), method_(method), started_(absl::Now()) {
     context_.deadline = DeadlineOf(*context);
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
   }
@@ -85,7 +85,7 @@ class SteppedStream : public Reactor {
   }
 
   void End(const absl::Status& status) {
-    core_->Observe(method_, status, started_);
+    core_->Observe(call_, context_, method_, nullptr, status, started_);
     this->Finish(ToGrpc(status));
   }
 
@@ -99,6 +99,7 @@ class SteppedStream : public Reactor {
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
   void OnDone() override { delete this; }
 
+  const grpc::CallbackServerContext& call_;
   const std::string_view method_;
   const absl::Time started_;
   CallContext context_;

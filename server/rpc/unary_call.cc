@@ -11,25 +11,25 @@ namespace {
 
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  UnaryCall(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method)
-      : core_(core), method_(method), started_(absl::Now()) {
+  UnaryCall(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method,
+            const google::protobuf::Message* request)
+      : core_(core), call_(*context), method_(method), request_(request), started_(absl::Now()) {
     context_.deadline = DeadlineOf(*context);
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
     context_.answer_bytes_max = core->options().answer_bytes_max;
   }
 
-  void Start(Lane* lane, bool urgent, const grpc::CallbackServerContext& context,
-             const google::protobuf::Message* request, std::function<absl::Status(const CallContext&)> work) {
-    absl::StatusOr<Caller> caller = core_->gate().Admit(context, method_, &context_);
+  void Start(Lane* lane, bool urgent, std::function<absl::Status(const CallContext&)> work) {
+    absl::StatusOr<Caller> caller = core_->gate().Admit(call_, method_, &context_);
     if (!caller.ok()) return End(caller.status());
     const absl::Status entered = core_->Enter();
     if (!entered.ok()) return End(entered);
     entered_ = true;
-    auto run = [this, caller = *std::move(caller), request, work = std::move(work)](const absl::Status& admitted) {
+    auto run = [this, caller = *std::move(caller), work = std::move(work)](const absl::Status& admitted) {
       absl::Status status = admitted.ok() ? StillWanted(context_, core_->Now()) : admitted;
       if (status.ok()) {
         status = Guarded([&]() -> absl::Status {
-          LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller, *request));
+          LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller, *request_));
           return work(context_);
         });
       }
@@ -43,7 +43,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   void End(const absl::Status& status) {
-    core_->Observe(method_, status, started_);
+    core_->Observe(call_, context_, method_, request_, status, started_);
     Finish(ToGrpc(status));  // The reactor may be gone when Finish returns.
   }
 
@@ -55,7 +55,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
  private:
   RpcCore* const core_;
+  const grpc::CallbackServerContext& call_;
   const std::string_view method_;
+  const google::protobuf::Message* const request_;
   const absl::Time started_;
   CallContext context_;
   std::atomic<bool> cancelled_{false};
@@ -70,17 +72,18 @@ class RefusedCall final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* RefuseUnary(const RpcCore& core, std::string_view method, const absl::Status& error,
+grpc::ServerUnaryReactor* RefuseUnary(const RpcCore& core, const grpc::CallbackServerContext& call,
+                                      const CallContext& context, std::string_view method, const absl::Status& error,
                                       absl::Time started) {
-  core.Observe(method, error, started);
+  core.Observe(call, context, method, nullptr, error, started);
   return new RefusedCall(error);
 }
 
 grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
                                      std::string_view method, const google::protobuf::Message* request,
                                      std::function<absl::Status(const CallContext&)> work, bool urgent) {
-  auto* call = new UnaryCall(core, context, method);
-  call->Start(lane, urgent, *context, request, std::move(work));
+  auto* call = new UnaryCall(core, context, method, request);
+  call->Start(lane, urgent, std::move(work));
   return call;
 }
 

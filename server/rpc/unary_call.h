@@ -21,8 +21,9 @@ grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackSe
                                      std::string_view method, const google::protobuf::Message* request,
                                      std::function<absl::Status(const CallContext&)> work, bool urgent = false);
 
-// Ends a call that began at `started` with an error, before any work.
-grpc::ServerUnaryReactor* RefuseUnary(const RpcCore& core, std::string_view method, const absl::Status& error,
+// Ends a call that began at `started` with an error, before any work. `context` has the caller, if there is one.
+grpc::ServerUnaryReactor* RefuseUnary(const RpcCore& core, const grpc::CallbackServerContext& call,
+                                      const CallContext& context, std::string_view method, const absl::Status& error,
                                       absl::Time started);
 
 // Runs `work` and turns an exception (out of memory, a third party's) into a status.

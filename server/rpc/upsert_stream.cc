@@ -72,7 +72,8 @@ grpc::ByteBuffer BytesOf(const v1::UpsertStreamResponse& answer) {
 class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                                public DrainableStream {
  public:
-  UpsertStreamCall(RpcCore* core, grpc::CallbackServerContext* context) : core_(core), started_(absl::Now()) {
+  UpsertStreamCall(RpcCore* core, grpc::CallbackServerContext* context)
+      : core_(core), call_(*context), started_(absl::Now()) {
     context_.deadline = DeadlineOf(*context);
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
   }
@@ -178,7 +179,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
           Dispatch();
           break;
         case Action::kFinish:
-          core_->Observe(kUpsertStreamMethod, end, started_);
+          core_->Observe(call_, context_, kUpsertStreamMethod, nullptr, end, started_);
           Finish(ToGrpc(end));
           return;
         case Action::kNone:
@@ -269,6 +270,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   }
 
   RpcCore* const core_;
+  const grpc::CallbackServerContext& call_;
   const absl::Time started_;
   CallContext context_;
   Caller caller_;

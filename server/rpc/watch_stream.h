@@ -34,6 +34,7 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
   WatchStream(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method,
               const google::protobuf::Message& request, std::chrono::milliseconds look_every, LookAt<Response> look)
       : core_(core),
+        call_(*context),
         method_(method),
         request_(request.New()),
         look_every_(look_every),
@@ -103,11 +104,12 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
   }
 
   void End(const absl::Status& status) {
-    core_->Observe(method_, status, started_);
+    core_->Observe(call_, context_, method_, request_.get(), status, started_);
     this->Finish(ToGrpc(status));
   }
 
   RpcCore* const core_;
+  const grpc::CallbackServerContext& call_;
   const std::string_view method_;
   const std::unique_ptr<google::protobuf::Message> request_;
   const std::chrono::milliseconds look_every_;

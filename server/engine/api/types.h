@@ -577,6 +577,7 @@ struct EngineOptions {
   absl::Duration encoder_run_time_max = absl::Seconds(30);  // of a batch, or to load an encoder; then it hangs
   int64_t encoder_memory_bytes_max = int64_t{8} << 30;      // that an encoder's process may write to; 0: no limit
   LockMode encoder_sandbox = LockMode::kAuto;  // what the processes of encoders and trainings do about their lock
+  int64_t slow_search_ms = 0;                  // least time of a search that is logged; 0: none is
   bool encoder_uploads = true;                 // whether Register may bring an encoder
   std::vector<std::string> data_folders;       // folders below which callers may name paths
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are

@@ -202,7 +202,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   }
   LC_RETURN_IF_ERROR(rows_.status());
   LC_RETURN_IF_ERROR(found_.status());
-  if (call_.profile) answer.profile = ProfileOf(legs);
+  if (call_.profile || profile_) answer.profile = ProfileOf(legs);
 
   std::vector<std::vector<Leg*>> legs_of(queries.size());
   for (Leg& leg : legs) legs_of[leg.query].push_back(&leg);
@@ -262,7 +262,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, Boun
   request.nprobe = call_.nprobe;
   request.target_recall = call_.target_recall;
   if (breadths_ != nullptr) request.breadth_factor = breadths_->FactorOf(view_generation_, generation);
-  request.profile = call_.profile;
+  request.profile = call_.profile || profile_;
   SetFilter(generation, &request);
   request.deadline = context_.deadline;
   if (context_.cancelled) request.cancelled = &context_.cancelled;

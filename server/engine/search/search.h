@@ -97,6 +97,9 @@ class SearchRun {
   // Selects fields of the hits' payloads. It must outlive the run.
   void UseSelector(const PayloadSelector* selector) { selector_ = selector; }
 
+  // The answer gets its profile, whether the call asks for it or not.
+  void CollectProfile() { profile_ = true; }
+
   // `queries`: one a query of the call.
   absl::StatusOr<SearchAnswer> Run(const std::vector<BoundVector>& queries);
 
@@ -149,6 +152,7 @@ class SearchRun {
 
   const LiveBreadths* breadths_ = nullptr;
   const PayloadSelector* selector_ = nullptr;
+  bool profile_ = false;  // collected although the call may not ask for it
   Collection* const collection_;
   const CollectionState& state_;
   const uint32_t generation_;

@@ -15,6 +15,8 @@
 #include "server/engine/live/live_figures.h"
 #include "server/engine/rollout/canary.h"
 #include "server/engine/search/search.h"
+#include "server/engine/search/slow_search.h"
+#include "spdlog/spdlog.h"
 
 namespace lightcone::server {
 namespace {
@@ -139,9 +141,15 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
                 context);
   run.UseBreadths(&served->live->breadths());
   run.UseSelector(&selector);
+  const absl::Duration slow = absl::Milliseconds(context_.options.slow_search_ms);
+  if (slow > absl::ZeroDuration()) run.CollectProfile();
   absl::StatusOr<SearchAnswer> answer = run.Run(queries);
   const absl::Time ended = absl::Now();
   served->search_times->Note(ended, ended - began);
+  if (slow > absl::ZeroDuration() && answer.ok()) {
+    if (ended - began >= slow) spdlog::warn("{}", SlowSearchLine(call, *answer, ended - began));
+    if (!call.profile) answer->profile.reset();
+  }
   // Exact searches are taken for an evaluation, too: their hits say nothing of what applications look at.
   if (answer.ok() && !call.exact && call.evaluate_generations.empty()) {
     served->backfill->RecordReturnedItems(*answer);
