@@ -127,7 +127,7 @@ TEST_F(EndpointTest, WrongAnswersAreErrorsOfTheTextsConcerned) {
     stub_.Queue([body](const auto&, httplib::Response& response) { response.set_content(body, "application/json"); });
     return SearchStatus(SearchText("x"));
   };
-  EXPECT_TRUE(Fails(answers(R"({"data":[]})"), Code::kInternal, {"data is 0 entries", "1, one a text"}));
+  EXPECT_TRUE(Fails(answers(R"({"data":[]})"), Code::kInternal, {"'data' is 0 entries", "1, one a text"}));
   EXPECT_TRUE(Fails(answers("<html>"), Code::kInternal, {"no JSON"}));
   EXPECT_TRUE(Fails(answers("[]"), Code::kInternal, {"data"}));
   EXPECT_TRUE(Fails(answers(R"({"data":[{"index":0,"embedding":[1,2]}]})"), Code::kInternal, {"2 numbers", "4"}));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kHostsOption[] = "encoder.endpoint_hosts";
 constexpr char kKeysOption[] = "encoder.endpoint_keys";
-constexpr size_t kTextBytesMax = 4'096;  // of a text in the manifest
+constexpr size_t kMemberBytesMax = 4'096;  // of a text in the manifest
 constexpr int kBatchMax = 2'048;
 constexpr int kConcurrencyMax = 64;
 constexpr double kTimeoutMax = 600;
@@ -33,8 +33,8 @@ absl::Status ReadText(const nlohmann::json& json, const char* member, std::strin
   if (found == json.end()) return absl::OkStatus();
   if (!found->is_string()) return InvalidField(FieldNamed(member), found->type_name(), "a text");
   *out = found->get<std::string>();
-  if (out->size() <= kTextBytesMax) return absl::OkStatus();
-  return InvalidField(FieldNamed(member), StrCat(out->size(), " bytes long"), StrCat("at most ", kTextBytesMax));
+  if (out->size() <= kMemberBytesMax) return absl::OkStatus();
+  return InvalidField(FieldNamed(member), StrCat(out->size(), " bytes long"), StrCat("at most ", kMemberBytesMax));
 }
 
 // Absent: `*out` stays.

@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/dcheck.h"
+#include "base/retry_after.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/embed/endpoint_key.h"
 #include "server/engine/embed/endpoint_messages.h"
@@ -61,7 +64,9 @@ EndpointEncoder::EndpointEncoder(EndpointManifest endpoint, int dimension, Endpo
       dimension_(dimension),
       options_(std::move(options)),
       texts_max_(EndpointTextsMax(endpoint_, dimension)),
-      breaker_(options_.endpoints.failures_max, options_.endpoints.rest) {}
+      breaker_(options_.endpoints.failures_max, options_.endpoints.rest) {
+  LC_DCHECK(CheckEndpointAllowed(endpoint_, options_.endpoints).ok());
+}
 
 EndpointEncoder::~EndpointEncoder() {
   Stop();
@@ -80,6 +85,7 @@ void EndpointEncoder::Stop() {
 
 absl::StatusOr<EmbeddedInputs> EndpointEncoder::Embed(std::span<const std::string> texts, EmbedRole role,
                                                       const CallContext& context) {
+  LC_DCHECK(std::all_of(texts.begin(), texts.end(), [](const std::string& text) { return IsUtf8(text); }));
   EmbeddedInputs outputs;
   outputs.reserve(texts.size());
   // A large call goes through the queue piece by piece, so that it neither fills it nor starves the others.
@@ -283,7 +289,8 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<
   if (reply->status != 200) {
     breaker_.Note(reply->status >= 500 ? Outcome::kFailed : Outcome::kWorks, now);
     *pause = reply->retry_after.value_or(absl::ZeroDuration());
-    return Annotate(StatusOfReply(*reply, batch.key), endpoint_.Name());
+    const absl::Status refused = Annotate(StatusOfReply(*reply, batch.key), endpoint_.Name());
+    return *pause > absl::ZeroDuration() ? WithRetryAfter(refused, *pause) : refused;
   }
   breaker_.Note(Outcome::kWorks, now);
   absl::StatusOr<EmbeddedInputs> answered = DecodeEndpointAnswer(reply->body, tickets.size(), dimension_);
