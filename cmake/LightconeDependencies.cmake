@@ -15,6 +15,7 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 
 if(LIGHTCONE_SERVER)
   find_package(OpenSSL REQUIRED)
+  find_package(CURL REQUIRED)
   find_package(Protobuf REQUIRED)
   find_package(gRPC CONFIG REQUIRED)
   find_package(RocksDB CONFIG REQUIRED)

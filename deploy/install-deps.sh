@@ -6,7 +6,7 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
   libabsl-dev libopenblas-dev libtorch-dev librocksdb-dev libfaiss-dev prometheus-cpp-dev libspdlog-dev libcli11-dev
   nlohmann-json3-dev libboost-dev libhwy-dev libroaring-dev libfreetype-dev libpng-dev libjpeg-dev libwebp-dev
-  fonts-dejavu-core fonts-liberation fonts-freefont-ttf libssl-dev zlib1g-dev)
+  fonts-dejavu-core fonts-liberation fonts-freefont-ttf libssl-dev libcurl4-openssl-dev zlib1g-dev)
 test_group=(libgtest-dev libgmock-dev libcpp-httplib-dev python3 python3-grpcio python3-protobuf python3-torch
   python3-numpy python3-yaml systemd python3-setuptools python3-wheel python3-venv prometheus shellcheck chromium
   clang-format)
@@ -15,7 +15,7 @@ package=(dpkg-dev file fakeroot)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.
 runtime=(libgrpc++1.51 libprotobuf32 libopenblas0-pthread libspdlog1.10 libgomp1
-  libprometheus-cpp-core1.0 libhwy1 libroaring0 curl)
+  libprometheus-cpp-core1.0 libhwy1 libroaring0 libcurl4 curl)
 runtime_model=(libtorch1.13 libfreetype6 libpng16-16 libjpeg62-turbo libwebp7 fonts-dejavu-core fonts-liberation
   fonts-freefont-ttf)
 

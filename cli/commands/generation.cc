@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -18,6 +19,7 @@ struct GenerationFlags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
   uint32_t generation = 0, draft = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0;
   uint32_t reference_generation = 0;
+  std::string endpoint, endpoint_model, endpoint_key_file, endpoint_key_env, query_prefix, document_prefix;
   double curvature = 0, clip_radius = 0;
   bool activate = false, force = false, expects_adapter = false, no_adapter = false, wait = false;
   std::optional<double> tolerance;
@@ -29,6 +31,23 @@ void ShowGeneration(const Context& context, const v1::GenerationInfo& info, std:
   if (context.json) return context.PrintJson(GenerationJson(info));
   context.Print(StrCat(did, GenerationsTable({info}),
                        did.empty() && info.has_validation() ? ValidationTable(info.validation()) : ""));
+}
+
+// Flags of an encoder that is an endpoint.
+std::vector<std::pair<const char*, const std::string*>> EndpointFlags(const GenerationFlags& flags) {
+  return {{"model", &flags.endpoint_model},
+          {"key_file", &flags.endpoint_key_file},
+          {"key_env", &flags.endpoint_key_env},
+          {"query_prefix", &flags.query_prefix},
+          {"document_prefix", &flags.document_prefix}};
+}
+
+OrderedJson EndpointOf(const GenerationFlags& flags) {
+  OrderedJson endpoint = {{"url", flags.endpoint}};
+  for (const auto& [member, value] : EndpointFlags(flags)) {
+    if (!value->empty()) endpoint[member] = *value;
+  }
+  return endpoint;
 }
 
 // Fills a registration from --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its
@@ -50,6 +69,15 @@ absl::Status SetModel(const GenerationFlags& flags, v1::RegisterRequest* request
         return InvalidField(flag, "given", "absent without --dimension: the manifest of a model holds the value");
     }
   }
+  for (const auto& [member, value] : EndpointFlags(flags)) {
+    if (!value->empty() && flags.endpoint.empty()) {
+      return InvalidField(StrCat("manifest.endpoint.", member), StrCat("'", *value, "'"), "absent without --endpoint");
+    }
+  }
+  if (!flags.endpoint.empty() && (flags.dimension == 0 || !flags.encoder.empty())) {
+    return InvalidField("--endpoint", StrCat("'", flags.endpoint, "'"),
+                        "absent without --dimension, and beside --encoder; a manifest may have an endpoint");
+  }
   if (flags.draft > 0) return absl::OkStatus();
   if (!flags.model.empty()) return SetModelFolder(flags.model, flags.encoder, request);
   if (!flags.manifest.empty()) {
@@ -59,6 +87,7 @@ absl::Status SetModel(const GenerationFlags& flags, v1::RegisterRequest* request
     if (flags.curvature != 0) manifest["curvature"] = flags.curvature;
     if (flags.clip_radius != 0) manifest["clip_radius"] = flags.clip_radius;
     if (flags.compatible_prefix != 0) manifest["compatible_prefix"] = flags.compatible_prefix;
+    if (!flags.endpoint.empty()) manifest["endpoint"] = EndpointOf(flags);
     request->set_manifest_json(manifest.dump());
   }
   if (!flags.encoder.empty()) {
@@ -246,6 +275,15 @@ void AddRegisterFlags(CLI::App* app, GenerationFlags* flags) {
   app->add_option("--manifest", flags->manifest, "File of a manifest alone, for applications that embed on their side");
   app->add_option("--encoder", flags->encoder, "TorchScript file of the encoder; default: the one beside the manifest");
   app->add_option("--dimension", flags->dimension, "Dimension of a model from elsewhere, which has no manifest");
+  app->add_option("--endpoint", flags->endpoint,
+                  "URL of an encoder of texts that speaks OpenAI's /v1/embeddings; the server calls it");
+  app->add_option("--endpoint-model", flags->endpoint_model, "Name of the model at the endpoint");
+  app->add_option("--endpoint-key-file", flags->endpoint_key_file,
+                  "Name of the file with the endpoint's key, in the server's folder of keys");
+  app->add_option("--endpoint-key-env", flags->endpoint_key_env,
+                  "Environment variable of the server with the endpoint's key: LIGHTCONE_ENDPOINT_...");
+  app->add_option("--query-prefix", flags->query_prefix, "Text that the endpoint gets before each query");
+  app->add_option("--document-prefix", flags->document_prefix, "Text that the endpoint gets before each item's text");
   app->add_option("--curvature", flags->curvature, "K of a Lorentz model from elsewhere");
   app->add_option("--clip-radius", flags->clip_radius, "Clip radius of a Lorentz model from elsewhere");
   app->add_option("--method", flags->method, "Training method of a model from elsewhere")->capture_default_str();

@@ -87,7 +87,7 @@ void AddPutFlags(CLI::App* put, GenerationProbesFlags* flags) {
   put->add_option("name", flags->name, "Name of the probe set")->required();
   put->add_option("file", flags->file,
                   "File with a JSON object a line: \"relevant\" (ids) or \"label\", \"vectors\" ({\"1\": [...]}) "
-                  "or \"image\" (a path), \"item\" (an id that the probe leaves out)")
+                  "or \"image\" (a path) or \"text\", \"item\" (an id that the probe leaves out)")
       ->required();
   put->add_option("--label-field", flags->label_field, "Payload field whose values the labels are");
   put->add_option("--vectors", flags->vectors,

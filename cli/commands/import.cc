@@ -33,7 +33,8 @@ namespace {
 constexpr int64_t kBatchBytesMax = 8 << 20;
 
 struct ImportFlags {
-  std::string collection, file, format = "auto", ids, state, duplicates = "last", skip_invalid, durability;
+  std::string collection, file, format = "auto", text_field, made_by, ids, state, duplicates = "last", skip_invalid,
+                                durability;
   std::vector<std::string> payload_fields;
   uint32_t generation = 0;
   int64_t batch = 500, start = 0, limit = 0;
@@ -180,7 +181,7 @@ class Source {
  public:
   static absl::StatusOr<std::unique_ptr<Source>> Open(const ImportFlags& flags) {
     auto source = std::unique_ptr<Source>(new Source(flags));
-    const ReadOptions options = {.payload_fields = flags.payload_fields, .refuse_unknown = !flags.ignore_fields};
+    ReadOptions options = {.payload_fields = flags.payload_fields, .refuse_unknown = !flags.ignore_fields};
     std::error_code ignored;
     const bool images =
         flags.format == "images" || (flags.format == "auto" && std::filesystem::is_directory(flags.file, ignored));
@@ -193,6 +194,10 @@ class Source {
       LC_ASSIGN_OR_RETURN(source->rows_, OpenImages(flags.file));
     } else {
       LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));
+      if (!flags.text_field.empty() && format != RowFormat::kJsonl) {
+        return InvalidField("--text-field", StrCat("'", flags.text_field, "'"), "left out for files that are no jsonl");
+      }
+      options.text_field = flags.text_field;
       LC_ASSIGN_OR_RETURN(source->rows_, OpenRows(flags.file, format, options));
       source->number_rows_ = flags.number_rows || format != RowFormat::kJsonl;
       source->ids_may_repeat_ = format == RowFormat::kJsonl;
@@ -322,6 +327,8 @@ void AddItem(const ImportFlags& flags, const Row& row, v1::UpsertRequest* batch)
   *item->mutable_id() = *row.id;
   if (row.image.has_value()) {
     item->mutable_input()->set_image(*row.image);
+  } else if (row.text.has_value()) {
+    item->mutable_input()->set_text(*row.text);
   } else {
     client::SetVector(row.vector.data(), static_cast<int64_t>(row.vector.size()), item->mutable_vector());
   }
@@ -353,6 +360,7 @@ class Batches {
     settings_.set_durability(durability);
     settings_.set_same_content(flags.same_content);
     settings_.set_keep_input(flags.keep_input);
+    settings_.set_model(flags.made_by);
   }
 
   // False when there are no more rows to send; status() says whether that is the end.
@@ -371,7 +379,7 @@ class Batches {
       batch->end_row = source_->next();
       batch->checksum = checksum_;
       bytes += static_cast<int64_t>(row_.vector.size() * sizeof(float) + row_.payload_json.value_or("").size() +
-                                    (row_.image ? row_.image->size() : 0));
+                                    row_.image.value_or("").size() + row_.text.value_or("").size());
     }
     if (status_.ok()) {  // Bad rows behind the last item are passed over, too.
       batch->end_row = next_row();
@@ -534,11 +542,15 @@ void AddImportFlags(CLI::App* app, ImportFlags* flags) {
                   "File of ids and payloads: npy of integers, or a line for each row; default: row numbers");
   app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
       ->delimiter(',');
+  app->add_option("--text-field", flags->text_field,
+                  "Field of a line of jsonl with a text for the server to embed, in place of \"vector\"");
+  app->add_option("--made-by", flags->made_by,
+                  "Model that made the vectors; another one than the generation's is refused");
   app->add_flag("--ignore-fields", flags->ignore_fields,
                 "Pass over fields of a line that nothing is made of; else they are refused by name");
   app->add_flag("--number-rows", flags->number_rows, "Give rows of jsonl without an id their number, from 0");
   app->add_flag("--keep-input", flags->keep_input,
-                "Keep the images, so that later generations can embed them and trainings learn from them");
+                "Keep the images or texts, so that later generations can embed them and trainings learn from them");
   app->add_option("--generation", flags->generation,
                   "Generation that embedded the vectors, or is to embed the images; 0: the active one. A row of "
                   "another generation is refused");

@@ -18,7 +18,8 @@ namespace lightcone::cli {
 namespace {
 
 struct SearchFlags {
-  std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all", canary_key;
+  std::string collection, vector, vectors, image, text, item, made_by, filter, format = "auto", adapter_mode = "all",
+                                                                               canary_key;
   std::vector<uint32_t> evaluate_generations;
   uint32_t generation = 0, k = 10, offset = 0, ef = 0, nprobe = 0;
   uint64_t wait_for_sequence = 0;
@@ -41,11 +42,18 @@ absl::Status AddQueriesOfFile(const SearchFlags& flags, v1::SearchRequest* reque
 }
 
 absl::Status AddQueries(const SearchFlags& flags, v1::SearchRequest* request) {
-  const int ways = !flags.vector.empty() + !flags.vectors.empty() + !flags.image.empty() + !flags.item.empty();
-  if (ways != 1) return InvalidArgument("one of --vector, --vectors, --image and --item must say what to search for");
+  const int ways =
+      !flags.vector.empty() + !flags.vectors.empty() + !flags.image.empty() + !flags.text.empty() + !flags.item.empty();
+  if (ways != 1) {
+    return InvalidArgument("one of --vector, --vectors, --image, --text and --item must say what to search for");
+  }
   if (!flags.vectors.empty()) return AddQueriesOfFile(flags, request);
   v1::Query* query = request->add_queries();
   if (!flags.image.empty()) return SetImage(flags.image, query->mutable_input());
+  if (!flags.text.empty()) {
+    query->mutable_input()->set_text(flags.text);
+    return absl::OkStatus();
+  }
   if (!flags.item.empty()) {
     LC_ASSIGN_OR_RETURN(*query->mutable_item(), ParseItemId(flags.item));
     return absl::OkStatus();
@@ -129,6 +137,7 @@ absl::Status RunSearch(Context& context, const SearchFlags& flags) {
   if (!flags.fields.include.empty() || !flags.fields.exclude.empty()) {
     SetPayloadSelection(flags.fields, request.mutable_payload());
   }
+  request.set_model(flags.made_by);
   LC_RETURN_IF_ERROR(AddQueries(flags, &request));
   LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Search, request));
   if (context.json) {
@@ -152,6 +161,9 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
                   "Format of the file given with --vectors: auto (by extension), npy, fvecs, bvecs or jsonl")
       ->capture_default_str();
   app->add_option("--image", flags->image, "PNG, JPEG or WebP file to search by, which the server embeds");
+  app->add_option("--text", flags->text, "Text to search by, which the server embeds");
+  app->add_option("--made-by", flags->made_by,
+                  "Model that made the query vectors; another one than the generation's is refused");
   app->add_option("--item", flags->item, "Id of a stored item to search by");
   app->add_option("-k,--k", flags->k, "Number of hits for each query")->capture_default_str();
   app->add_option("--offset", flags->offset, "Nearest hits to leave out")->capture_default_str();

@@ -11,7 +11,7 @@ namespace lightcone::cli {
 namespace {
 
 struct UpsertFlags {
-  std::string collection, id, vector, image, payload, durability;
+  std::string collection, id, vector, image, text, made_by, payload, durability;
   uint32_t generation = 0;
   std::optional<uint64_t> expected_sequence;
   bool same_content = false, keep_input = false;
@@ -25,10 +25,15 @@ absl::Status RunUpsert(Context& context, const UpsertFlags& flags) {
   LC_ASSIGN_OR_RETURN(*item->mutable_id(), ParseItemId(flags.id));
   item->set_payload_json(flags.payload);
   if (flags.expected_sequence) item->set_expected_sequence(*flags.expected_sequence);
-  if (flags.vector.empty() == flags.image.empty()) return InvalidArgument("one of --vector and --image must be given");
+  request.set_model(flags.made_by);
+  if (!flags.vector.empty() + !flags.image.empty() + !flags.text.empty() != 1) {
+    return InvalidArgument("one of --vector, --image and --text must be given");
+  }
   if (!flags.vector.empty()) {
     LC_ASSIGN_OR_RETURN(const std::vector<float> values, ParseVectorText(flags.vector));
     client::SetVector(values.data(), static_cast<int64_t>(values.size()), item->mutable_vector());
+  } else if (!flags.text.empty()) {
+    item->mutable_input()->set_text(flags.text);
   } else {
     LC_RETURN_IF_ERROR(SetImage(flags.image, item->mutable_input()));
   }
@@ -52,13 +57,16 @@ void AddUpsertFlags(CLI::App* app, UpsertFlags* flags) {
   app->add_option("--vector", flags->vector,
                   "Vector of the item, as the encoder gave it before the clip: 0.1,0.2,... or a JSON array");
   app->add_option("--image", flags->image, "PNG, JPEG or WebP file that the server embeds");
+  app->add_option("--text", flags->text, "Text that the server embeds");
+  app->add_option("--made-by", flags->made_by,
+                  "Model that made the vector; another one than the generation's is refused");
   app->add_option("--payload", flags->payload, "Payload of the item: a JSON object");
   app->add_option("--generation", flags->generation, "Generation that embedded the vector; 0: the active one");
   app->add_flag("--same-content", flags->same_content, "Add another model's embedding of the stored content");
   app->add_option("--expected-sequence", flags->expected_sequence,
                   "Sequence that the item must have, else nothing is written; 0: the item must not exist")
       ->check(CLI::NonNegativeNumber);
-  app->add_flag("--keep-input", flags->keep_input, "Keep the image, so that later generations can embed it");
+  app->add_flag("--keep-input", flags->keep_input, "Keep the image or text, so that later generations can embed it");
   AddDurability(app, &flags->durability);
 }
 

@@ -98,6 +98,7 @@ uint32_t AddToChecksum(const Row& row, uint32_t checksum) {
   if (row.id.has_value()) add(row.id->has_number() ? StrCat(row.id->number()) : StrCat("'", row.id->name()));
   add(StrCat("\n", row.generation, "\n", row.payload_json.value_or(""), "\n", row.vector.size(), "\n"));
   add({reinterpret_cast<const char*>(row.vector.data()), row.vector.size() * sizeof(float)});
+  if (row.text.has_value()) add(StrCat("\ntext\n", *row.text));
   return checksum;
 }
 

@@ -91,6 +91,17 @@ absl::Status ParsePayload(const Json& object, const ReadOptions& options, Row* r
   return absl::OkStatus();
 }
 
+absl::Status ParseText(const Json& object, const std::string& field, Row* row) {
+  const auto text = object.find(field);
+  if (text == object.end()) return InvalidField(field, "absent", "a text (--text-field)");
+  if (!text->is_string() || text->get_ref<const std::string&>().empty()) {
+    return InvalidField(field, Shown(*text), "a text that is not empty (--text-field)");
+  }
+  if (object.contains("vector")) return InvalidField("vector", "given", "absent with --text-field");
+  row->text = text->get<std::string>();
+  return absl::OkStatus();
+}
+
 absl::Status ParseId(const Json& object, Row* row) {
   const auto id = object.find("id");
   if (id == object.end()) return absl::OkStatus();
@@ -115,6 +126,7 @@ absl::Status CheckFields(const Json& object, const ReadOptions& options, bool wi
   if (!options.refuse_unknown || !options.payload_fields.empty()) return absl::OkStatus();
   for (const auto& [name, value] : object.items()) {
     if (name == "id" || name == "generation" || name == "payload" || (with_vector && name == "vector")) continue;
+    if (with_vector && !options.text_field.empty() && name == options.text_field) continue;
     return InvalidField(Shown(Json(name)), "unknown",
                         StrCat("id, generation, payload", with_vector ? ", vector" : "",
                                "; --payload-fields makes a payload of others, --ignore-fields passes over them"));
@@ -196,9 +208,13 @@ absl::Status ParseJsonRow(const std::string& line, const ReadOptions& options, R
   LC_ASSIGN_OR_RETURN(const Json object, ParseJsonLine(line, kDepthMax));
   if (!object.is_object()) return InvalidField("row", Shown(object), "a JSON object with \"vector\"");
   *row = Row();
-  const auto vector = object.find("vector");
-  if (vector == object.end()) return InvalidField("vector", "absent", "an array of numbers");
-  LC_RETURN_IF_ERROR(ParseVector(*vector, &row->vector));
+  if (!options.text_field.empty()) {
+    LC_RETURN_IF_ERROR(ParseText(object, options.text_field, row));
+  } else {
+    const auto vector = object.find("vector");
+    if (vector == object.end()) return InvalidField("vector", "absent", "an array of numbers");
+    LC_RETURN_IF_ERROR(ParseVector(*vector, &row->vector));
+  }
   LC_RETURN_IF_ERROR(ParseId(object, row));
   LC_RETURN_IF_ERROR(ParseGeneration(object, row));
   LC_RETURN_IF_ERROR(CheckFields(object, options, /*with_vector=*/true));

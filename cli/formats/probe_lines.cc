@@ -68,7 +68,12 @@ absl::Status ReadField(const std::string& name, const Json& value, ProbeLine* ou
     out->image = value.get<std::string>();
     return absl::OkStatus();
   }
-  if (name != "vectors") return InvalidField(name, "unknown", "relevant, label, vectors, image, item");
+  if (name == "text") {
+    if (!value.is_string()) return InvalidField(name, Shown(value), "a text");
+    out->probe.mutable_input()->set_text(value.get<std::string>());
+    return absl::OkStatus();
+  }
+  if (name != "vectors") return InvalidField(name, "unknown", "relevant, label, vectors, image, text, item");
   if (!value.is_object()) return InvalidField(name, Shown(value), "an object of vectors by generation");
   for (const auto& [generation, values] : value.items()) {
     LC_RETURN_IF_ERROR(ReadVector(generation, values, &out->probe));
@@ -83,6 +88,7 @@ absl::StatusOr<ProbeLine> ParseProbeLine(const std::string& line) {
   if (!json.is_object()) return InvalidField("line", Shown(json), "a JSON object");
   ProbeLine out;
   for (const auto& [name, value] : json.items()) LC_RETURN_IF_ERROR(ReadField(name, value, &out));
+  if (json.contains("text") && json.contains("image")) return InvalidField("image", "given", "absent beside a text");
   return out;
 }
 

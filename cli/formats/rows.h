@@ -25,6 +25,7 @@ absl::StatusOr<RowFormat> RowFormatOf(std::string_view name, std::string_view pa
 struct Row {
   std::vector<float> vector;
   std::optional<std::string> image;         // bytes of a file of OpenImages, in place of a vector
+  std::optional<std::string> text;          // text for the server to embed, in place of a vector
   std::optional<v1::ItemId> id;             // npy, fvecs, bvecs: none
   std::optional<std::string> payload_json;  // none: the row says nothing about a payload
   uint32_t generation = 0;                  // generation that embedded the vector; 0: not given
@@ -51,6 +52,8 @@ struct ReadOptions {
   std::vector<std::string> payload_fields;
   // Whether a jsonl line may have only the fields that a row is made of, unless payload_fields chooses among them.
   bool refuse_unknown = false;
+  // Top-level field of a jsonl line with a text for the server to embed, in place of "vector". Empty: none.
+  std::string text_field;
 };
 
 // Opens `path`. NOT_FOUND, DATA_LOSS or INVALID_ARGUMENT as above. An npy file holds float16/32/64 or integers of shape

@@ -31,6 +31,10 @@ Prepared Prepare(std::string_view stored, const ImageLimits& limits, const Manif
   absl::StatusOr<RawInput> input = DecodeInput(stored);
   made.status = input.status();
   if (!input.ok()) return made;
+  if (std::holds_alternative<TextInput>(*input)) {
+    made.status = NoText("input");
+    return made;
+  }
   if (auto* tensor = std::get_if<TensorInput>(&*input)) {
     if (want != nullptr) made.status = CheckTensor(*tensor, *want, "input");
     made.tensor = std::move(tensor->values);

@@ -61,6 +61,7 @@ absl::StatusOr<Picture> PictureOf(const RawInput& input) {
     if (starts("RIFF") && starts("WEBP", 8)) return Picture{"image/webp", *file};
     return FailedPrecondition("the stored input is no PNG, JPEG or WebP file");
   }
+  if (std::holds_alternative<TextInput>(input)) return FailedPrecondition("the stored input is a text, no picture");
   const auto& tensor = std::get<TensorInput>(input);
   const bool shown = tensor.shape.size() == 3 && (tensor.shape[0] == 1 || tensor.shape[0] == 3) &&
                      tensor.shape[1] >= 1 && tensor.shape[1] <= kSideMax && tensor.shape[2] >= 1 &&

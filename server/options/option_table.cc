@@ -7,6 +7,7 @@
 #include "base/lock_in.h"
 #include "base/named_paths.h"
 #include "base/status.h"
+#include "server/options/endpoint_options.h"
 #include "server/options/option_rows.h"
 
 namespace lightcone::server {
@@ -130,6 +131,8 @@ void AddLimits(std::vector<Option>* out) {
       "Lower it to enforce a naming scheme.");
   add("input_bytes_max", FIELD(engine.limits.input_bytes_max), 1 * kGiB, "bytes",
       "Largest raw input (image or tensor) of one item or query.", "Raise it for very large images.");
+  add("text_bytes_max", FIELD(engine.limits.text_bytes_max), 64 * kMiB, "bytes",
+      "Longest text of one item or query that an encoder embeds.", "Lower it to what your text model reads.");
   add("image_pixels_max", FIELD(engine.limits.image_pixels_max), int64_t{1} << 40, "pixels",
       "Largest image that is decoded: width x height, by the file's header.",
       "Raise it for very large images; a decoded pixel takes up to 16 bytes in the process of an encoder.");
@@ -313,6 +316,7 @@ void AddForeignCode(std::vector<Option>* out) {
       [](ServerConfig& c, const std::string& v) { c.engine.encoder_uploads = v == "allow"; }, {"allow", "refuse"},
       {"", "Whether Register may bring an encoder's file. TorchScript is code, which runs locked in (encoder.sandbox).",
        "refuse where models come from this server's trainings, or callers send vectors."}));
+  AddEndpointOptions(out);
   Option folders = Text(
       "train.data_folders",
       [](ServerConfig& c) {

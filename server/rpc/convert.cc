@@ -269,6 +269,7 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request) {
   batch.generation = request.generation();
   batch.same_content = request.same_content();
   batch.keep_input = request.keep_input();
+  batch.model = request.model();
   LC_ASSIGN_OR_RETURN(batch.durability, FromWire(request.durability()));
   batch.items.reserve(request.items_size());
   for (int i = 0; i < request.items_size(); ++i) {
@@ -399,6 +400,7 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   if (request.has_distance_max()) call.distance_max = request.distance_max();
   call.payload = FromWire(request.payload());
   call.canary_key = request.canary_key();
+  call.model = request.model();
   call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());
   call.queries.reserve(request.queries_size());
   for (int i = 0; i < request.queries_size(); ++i) {

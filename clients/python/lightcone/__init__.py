@@ -32,6 +32,7 @@ from .types import (
     SearchAnswers,
     StoredItem,
     Tensor,
+    Text,
     Written,
 )
 

@@ -19,6 +19,7 @@ class GenerationCalls(Calls):
         *,
         dimension: Optional[int] = None,
         manifest: Optional[Mapping[str, Any]] = None,
+        endpoint: Optional[Mapping[str, Any]] = None,
         encoder: bytes = b"",
         parent: int = 0,
         expects_adapter: bool = False,
@@ -29,6 +30,8 @@ class GenerationCalls(Calls):
         Args:
             dimension: numbers of its vectors; enough for a model that the application runs itself.
             manifest: instead of `dimension`, the manifest that training wrote, or a dict with "dimension".
+            endpoint: a server that embeds texts, beside `dimension`: a dict with "url" and "model", and perhaps
+                "key_file", "query_prefix" and others.
             encoder: TorchScript file with which the server embeds raw inputs.
             parent: generation that it was trained to be compatible with; 0: none.
             expects_adapter: an adapter will lead to older generations, so another dimension than theirs is allowed.
@@ -36,6 +39,8 @@ class GenerationCalls(Calls):
         described: Dict[str, Any] = dict(manifest or {})
         if dimension is not None:
             described.setdefault("dimension", dimension)
+        if endpoint is not None:
+            described["endpoint"] = dict(endpoint)
         request = _wire.message("RegisterRequest")(
             request_id=request_id(),
             collection=collection,

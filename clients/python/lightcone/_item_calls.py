@@ -24,6 +24,7 @@ def upsert_request(
     same_content: bool,
     keep_input: bool,
     expected_sequences: Optional[Sequence[Optional[int]]],
+    model: str = "",
 ) -> Any:
     """The message of one batch. `vectors`: shape (n, dimension); exactly one of `vectors` and `inputs`."""
     if (vectors is None) == (inputs is None):
@@ -66,6 +67,7 @@ def upsert_request(
         generation=generation,
         same_content=same_content,
         keep_input=keep_input,
+        model=model,
         durability=_wire.number_of("Durability", "DURABILITY_", durability),
     )
     raw = rows.tobytes() if rows is not None else b""
@@ -99,12 +101,14 @@ class ItemCalls(Calls):
         vectors: Any = None,
         payloads: Optional[Sequence[Any]] = None,
         *,
-        inputs: Optional[Sequence[Union[types.Image, types.Tensor]]] = None,
+        inputs: Optional[Sequence[Union[types.Image, types.Tensor, types.Text]]] = None,
+        texts: Optional[Sequence[str]] = None,
         generation: int = 0,
         durability: str = "durable",
         same_content: bool = False,
         keep_input: bool = False,
         expected_sequences: Optional[Sequence[Optional[int]]] = None,
+        model: str = "",
         timeout: Optional[float] = None,
     ) -> types.Written:
         """Writes one batch as a whole or not at all.
@@ -112,13 +116,19 @@ class ItemCalls(Calls):
         Args:
             ids: n ids, each a text or an integer.
             vectors: float array of shape (n, dimension): the model's output. Or `inputs`, which the server embeds.
+            texts: n texts, instead of `inputs` of Text.
             payloads: n dicts (JSON objects), or None.
             generation: the generation whose model made the vectors; 0: the active one.
             durability: "durable" (after fsync) or "process" (survives a killed server, not a loss of power).
             same_content: the vectors embed, by another model, what the collection holds; payloads stay as they are.
             expected_sequences: n sequences that the items must still have; an item that changed is left out, and
                 ``outdated`` names its place.
+            model: the model that made the vectors; another one than the generation's is refused.
         """
+        if texts is not None:
+            if inputs is not None:
+                raise errors.InvalidArgument("inputs: given beside texts", field="inputs", allowed="inputs or texts")
+            inputs = [types.Text(text) for text in texts]
         request = upsert_request(
             collection,
             ids,
@@ -130,6 +140,7 @@ class ItemCalls(Calls):
             same_content,
             keep_input,
             expected_sequences,
+            model,
         )
         return self._do(Call("Retrieval/Upsert", request, written, True, timeout))
 
@@ -206,9 +217,10 @@ class ItemCalls(Calls):
     def search(
         self,
         collection: str,
-        query: types.Query,
+        query: Optional[types.Query] = None,
         k: int = 10,
         *,
+        text: Optional[str] = None,
         filter: Filter = None,
         generation: int = 0,
         exact: bool = False,
@@ -224,12 +236,14 @@ class ItemCalls(Calls):
         wait_for_sequence: int = 0,
         canary_key: str = "",
         profile: bool = False,
+        model: str = "",
         timeout: Optional[float] = None,
     ) -> types.SearchAnswer:
         """Finds the k nearest items of one query.
 
         Args:
-            query: vector of shape (dimension,), an Image or Tensor that the server embeds, or an ItemQuery.
+            query: vector of shape (dimension,), an Image, Tensor or Text that the server embeds, or an ItemQuery.
+            text: instead of `query`, a text that the server embeds.
             filter: text such as ``'class = "cat" and year >= 2020'``, or a dict of fields.
             generation: the generation whose model made the vector; 0: the active one.
             exact: scan everything; the answer equals brute force.
@@ -238,7 +252,12 @@ class ItemCalls(Calls):
             with_payload: whether hits have payloads, or the paths of the fields that they have.
             ef, nprobe, target_recall: breadth of the search; the default finds at least 95 % of the true nearest.
             wait_for_sequence: sequence of a write that the search must see.
+            model: the model that made the vector; another one than the generation's is refused.
         """
+        if (query is None) == (text is None):
+            raise errors.InvalidArgument("query, text: exactly one is needed", field="query", allowed="query or text")
+        if text is not None:
+            query = types.Text(text)
         call = self._search_call(
             collection,
             [query],
@@ -259,6 +278,7 @@ class ItemCalls(Calls):
             wait_for_sequence=wait_for_sequence,
             canary_key=canary_key,
             profile=profile,
+            model=model,
         )
         return self._do(call._replace(read=lambda response: types.search_answers(response, k)[0]))
 
@@ -281,6 +301,7 @@ class ItemCalls(Calls):
         with_vector: bool = False,
         adapter_mode: str = "unspecified",
         evaluate_generations: Sequence[int] = (),
+        model: str = "",
         timeout: Optional[float] = None,
     ) -> types.SearchAnswers:
         """Finds the k nearest items of each of n queries in one call.
@@ -310,6 +331,7 @@ class ItemCalls(Calls):
             with_vector=with_vector,
             adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
             evaluate_generations=list(evaluate_generations),
+            model=model,
         )
         return self._do(call._replace(read=lambda response: types.search_answers(response, k)))
 
@@ -329,7 +351,7 @@ class ItemCalls(Calls):
             raise errors.InvalidArgument(f"search: {error}") from None
         for i, query in enumerate(queries):
             made = request.queries.add()
-            if isinstance(query, (types.Image, types.Tensor)):
+            if isinstance(query, (types.Image, types.Tensor, types.Text)):
                 types.put_input(query, made.input)
             elif isinstance(query, types.ItemQuery):
                 types.put_id(query.id, made.item, f"queries[{i}]")

@@ -32,6 +32,13 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class Text:
+    """Raw input: a text, which the server embeds by a generation's encoder that is an endpoint."""
+
+    data: str
+
+
+@dataclass(frozen=True)
 class ItemQuery:
     """A stored item as the query; the answer leaves it out."""
 
@@ -253,10 +260,10 @@ class Probe:
     relevant: Sequence[ItemId] = ()
     label: Optional[Any] = None
     item: Optional[ItemId] = None
-    input: Optional[Union[Image, Tensor]] = None
+    input: Optional[Union[Image, Tensor, Text]] = None
 
 
-Query = Union[Sequence[float], np.ndarray, Image, Tensor, ItemQuery]
+Query = Union[Sequence[float], np.ndarray, Image, Tensor, Text, ItemQuery]
 
 
 def to_vector(values: Any, name: str = "vector") -> bytes:
@@ -296,7 +303,15 @@ def id_of(message: Any) -> ItemId:
     return message.name if message.WhichOneof("kind") == "name" else message.number
 
 
-def put_input(value: Union[Image, Tensor], into: Any) -> None:
+def put_input(value: Union[Image, Tensor, Text], into: Any) -> None:
+    if isinstance(value, Text):
+        try:
+            into.text = value.data
+        except (TypeError, ValueError):
+            raise errors.InvalidArgument(
+                "text: it is no text of valid characters", field="text", value=type(value.data).__name__, allowed="str"
+            ) from None
+        return
     if isinstance(value, Image):
         into.image = value.data
         return

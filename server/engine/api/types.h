@@ -15,6 +15,7 @@
 #include "geometry/adapter.h"
 #include "geometry/metric.h"
 #include "index/api/collection_index.h"
+#include "server/engine/api/endpoint_options.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_field.h"
 #include "server/engine/filter/payload_selection.h"
@@ -545,7 +546,8 @@ struct Limits {
   int64_t batch_items_max = 10'000;     // items of one Upsert, Get or Delete
   int64_t payload_bytes_max = 1 << 20;  // payload of one item
   int64_t id_bytes_max = 512;
-  int64_t input_bytes_max = 32 << 20;     // size of one raw input
+  int64_t input_bytes_max = 32 << 20;     // size of one raw input that is an image or a tensor
+  int64_t text_bytes_max = 1 << 20;       // size of one raw input that is a text
   int64_t image_pixels_max = 36'000'000;  // width x height of one image
   int64_t ef_max = 100'000;
   int64_t page_items_max = 10'000;      // items of one Scroll page
@@ -579,6 +581,7 @@ struct EngineOptions {
   LockMode encoder_sandbox = LockMode::kAuto;  // what the processes of encoders and trainings do about their lock
   int64_t slow_search_ms = 0;                  // least time of a search that is logged; 0: none is
   bool encoder_uploads = true;                 // whether Register may bring an encoder
+  EndpointOptions endpoints;                   // encoders that are endpoints elsewhere
   std::vector<std::string> data_folders;       // folders below which callers may name paths
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.

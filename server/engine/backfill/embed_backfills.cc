@@ -97,7 +97,7 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side)
   const absl::Time now = absl::Now();
   served.backfill->NoteProgress(now);
   const bool wanted_here = generation != nullptr && served.backfill->HasEmbeddable(now);
-  if (generation == nullptr || (!wanted_here && now - side.embedded > kKeepIdle)) side.worker.reset();
+  if (generation == nullptr || (!wanted_here && now - side.embedded > kKeepIdle)) side.encoder.reset();
   if (!wanted_here) return false;
   const auto p99 = backfill->p99_ms_max > 0 ? served.search_times->P99(now) : std::nullopt;
   side.pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
@@ -175,11 +175,11 @@ absl::StatusOr<EmbeddedInputs> EmbedBackfills::EmbedStored(const Served& served,
   context.cancelled = [&] {
     return context_.ending.load() || collection.dropped() || !served.backfill->StillWanted(turn);
   };
-  const std::string path = context_.folders.Encoder(collection.number(), generation.generation);
-  if (side.worker == nullptr || side.worker->encoder_path() != path) {
-    LC_ASSIGN_OR_RETURN(side.worker, MakeEmbedWorker(context_, collection, &generation, "backfill"));
+  if (side.encoder == nullptr || side.generation != generation.generation) {
+    LC_ASSIGN_OR_RETURN(side.encoder, MakeInputsEncoder(context_, collection, generation, "backfill"));
+    side.generation = generation.generation;
   }
-  absl::StatusOr<EmbeddedInputs> vectors = side.worker->Embed(inputs, context.cancelled);
+  absl::StatusOr<EmbeddedInputs> vectors = side.encoder->Embed(inputs, context.cancelled);
   side.embedded = absl::Now();
   if (!absl::IsCancelled(vectors.status())) NoteEncoder(served, side, turn, vectors.status());
   return vectors;
@@ -199,7 +199,7 @@ void EmbedBackfills::NoteEncoder(const Served& served, Side& side, const EmbedTu
   served.backfill->NoteEmbedding(turn, MakeStatus(outcome.code(), StrCat(then, ": ", MessageOf(outcome))), stop);
   if (!stop) return;
   side.failures = 0;
-  side.worker.reset();
+  side.encoder.reset();
 }
 
 }  // namespace lightcone::server

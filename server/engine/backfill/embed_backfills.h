@@ -15,7 +15,7 @@
 #include "server/engine/api/types.h"
 #include "server/engine/backfill/backfill.h"
 #include "server/engine/backfill/pace.h"
-#include "server/engine/embed/embed_worker.h"
+#include "server/engine/embed/inputs_encoder.h"
 #include "server/engine/services/context.h"
 #include "server/engine/services/repeating_thread.h"
 
@@ -36,8 +36,9 @@ class EmbedBackfills {
     std::weak_ptr<const Served> served;  // A drop does not wait for the turns of others.
     Pace pace;
     absl::Time next_try = absl::InfinitePast();
-    std::unique_ptr<EmbedWorker> worker;         // nullptr: none is needed now
-    absl::Time embedded = absl::InfinitePast();  // when the worker was last asked
+    std::unique_ptr<InputsEncoder> encoder;      // nullptr: none is needed now
+    uint32_t generation = 0;                     // generation of the encoder
+    absl::Time embedded = absl::InfinitePast();  // when the encoder was last asked
     int failures = 0;                            // consecutive failures of the encoder to start
     uint64_t starts = 0;                         // Backfill::starts when the failures were counted
   };

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
+#include "server/engine/collection/endpoint_manifest.h"
 
 namespace lightcone::server {
 namespace {
@@ -154,6 +155,15 @@ std::string DigestOf(std::string_view content) {
   return StrCat(content.size(), ":", Crc32c(content), ":", hash);
 }
 
+absl::Status CheckModel(const GenerationRecord& generation, const std::string& model) {
+  if (model.empty() || generation.model.empty() || model == generation.model) return absl::OkStatus();
+  const std::string whole =
+      generation.revision.empty() ? generation.model : StrCat(generation.model, "@", generation.revision);
+  if (model == whole) return absl::OkStatus();
+  return FieldError(absl::StatusCode::kFailedPrecondition, "model", StrCat("'", CleanUtf8(model), "'"),
+                    StrCat("'", whole, "', the model of generation ", generation.generation));
+}
+
 absl::Status Limits::Validate() const {
   constexpr int64_t kMillion = 1'000'000, kGiga = int64_t{1} << 30;
   LC_RETURN_IF_ERROR(CheckRange(k_max, 1, kMillion, "limits.k_max"));
@@ -162,6 +172,7 @@ absl::Status Limits::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(payload_bytes_max, 2, kGiga, "limits.payload_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(id_bytes_max, 1, 512, "limits.id_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(input_bytes_max, 1, kGiga, "limits.input_bytes_max"));
+  LC_RETURN_IF_ERROR(CheckRange(text_bytes_max, 1, 64 << 20, "limits.text_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(image_pixels_max, 1, int64_t{1} << 40, "limits.image_pixels_max"));
   LC_RETURN_IF_ERROR(CheckRange(ef_max, 1, 10 * kMillion, "limits.ef_max"));
   LC_RETURN_IF_ERROR(CheckRange(page_items_max, 1, kMillion, "limits.page_items_max"));
@@ -190,6 +201,9 @@ absl::Status EngineOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(encoder_trials_max, 1, 256, "encoder_trials_max"));
   LC_RETURN_IF_ERROR(CheckRange(absl::ToInt64Seconds(encoder_run_time_max), 1, 86'400, "encoder_run_time_max (s)"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_memory_bytes_max, 0, int64_t{1} << 50, "encoder_memory_bytes_max"));
+  for (const std::string& host : endpoints.hosts) {
+    LC_RETURN_IF_ERROR(CheckEndpointHost(host, "encoder.endpoint_hosts"));
+  }
   LC_RETURN_IF_ERROR(CheckRange(helper_threads, 1, 256, "helper_threads"));
   LC_RETURN_IF_ERROR(CheckRange(helper_niceness, 0, 19, "helper_niceness"));
   LC_RETURN_IF_ERROR(CheckRange(helper_memory_bytes_max, 0, int64_t{1} << 50, "helper_memory_bytes_max"));

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "server/engine/api/types.h"
+#include "server/engine/collection/meta.h"
 
 namespace lightcone::server {
 
@@ -34,6 +35,11 @@ absl::Status CheckOperatorName(const std::string& name);
 
 // A short text that differs when the content does: what a request id stands for.
 std::string DigestOf(std::string_view content);
+
+// FAILED_PRECONDITION, which names both: the caller's `model` is another one than the generation's. A caller names it
+// as "model", or as "model@revision" where the generation has one. An empty `model`, or a generation without one, is
+// not checked.
+absl::Status CheckModel(const GenerationRecord& generation, const std::string& model);
 
 // 1 <= count <= count_max, else "field 'items' is empty ..." or "field 'items' is 10001 long ...".
 absl::Status CheckCount(size_t count, int64_t count_max, std::string_view field);

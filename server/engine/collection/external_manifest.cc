@@ -6,6 +6,8 @@
 namespace lightcone::server {
 namespace {
 
+constexpr size_t kModelBytesMax = 512;
+
 // Absent and `required` false: `*out` stays.
 absl::Status ReadNumber(const nlohmann::json& json, const char* name, bool required, double* out) {
   const auto found = json.find(name);
@@ -14,6 +16,17 @@ absl::Status ReadNumber(const nlohmann::json& json, const char* name, bool requi
   if (!found->is_number()) return InvalidField(field, found->type_name(), "a number");
   *out = found->get<double>();
   return absl::OkStatus();
+}
+
+// Absent: `*out` stays.
+absl::Status ReadName(const nlohmann::json& json, const char* name, std::string* out) {
+  const auto found = json.find(name);
+  if (found == json.end()) return absl::OkStatus();
+  const std::string field = StrCat("manifest.", name);
+  if (!found->is_string()) return InvalidField(field, found->type_name(), "a text");
+  *out = found->get<std::string>();
+  if (out->size() <= kModelBytesMax) return absl::OkStatus();
+  return InvalidField(field, StrCat(out->size(), " bytes long"), StrCat("at most ", kModelBytesMax));
 }
 
 }  // namespace
@@ -45,6 +58,15 @@ absl::StatusOr<ExternalManifest> ReadExternalManifest(const nlohmann::json& json
   out.compatible_prefix = static_cast<int>(prefix);
   out.method = "external";
   if (const auto m = json.find("method"); m != json.end() && m->is_string()) out.method = m->get<std::string>();
+  if (const auto endpoint = json.find("endpoint"); endpoint != json.end()) {
+    LC_ASSIGN_OR_RETURN(out.endpoint, ReadEndpoint(*endpoint));
+    out.model = out.endpoint->model;
+  }
+  LC_RETURN_IF_ERROR(ReadName(json, "model", &out.model));
+  LC_RETURN_IF_ERROR(ReadName(json, "revision", &out.revision));
+  if (!out.revision.empty() && out.model.empty()) {
+    return InvalidField("manifest.revision", out.revision, "left out where there is no model");
+  }
   return out;
 }
 

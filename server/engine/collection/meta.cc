@@ -42,6 +42,9 @@ constexpr auto kGenerationFields = [](auto& f, auto& r) {
   f.Optional("activated_by", r.activated_by);
   f.Optional("removed", r.removed);
   f.Optional("draft", r.draft);
+  f.Optional("endpoint", r.endpoint);
+  f.Optional("model", r.model);
+  f.Optional("revision", r.revision);
 };
 
 constexpr auto kAdapterFields = [](auto& f, auto& r) {

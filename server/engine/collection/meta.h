@@ -53,10 +53,13 @@ struct GenerationRecord {
   Space space;
   int compatible_prefix = 0;  // leading numbers that compare with older generations; 0: all
   std::string method;
-  bool has_encoder = false;
-  bool draft = false;    // draft of a training that is not taken up yet
-  bool retired = false;  // out of service, for good
-  bool removed = false;  // The embeddings of the retired generation are gone.
+  bool has_encoder = false;  // The server embeds raw inputs for it.
+  bool endpoint = false;     // Its encoder is the endpoint of its manifest, not a file. Then has_encoder is set.
+  std::string model;         // model that its vectors come from, by its manifest; empty: not said
+  std::string revision;      // revision of `model`; empty: not said
+  bool draft = false;        // draft of a training that is not taken up yet
+  bool retired = false;      // out of service, for good
+  bool removed = false;      // The embeddings of the retired generation are gone.
   int64_t registered_us = 0;
   std::optional<int64_t> activated_us;  // the last time
   std::string activated_by;             // whoever said so then; empty: they did not say

@@ -110,7 +110,8 @@ absl::Status CheckEncoders(const Store& store, uint32_t number, const std::strin
   for (; rows->Valid(); rows->Next()) {
     LC_ASSIGN_OR_RETURN(const GenerationRecord one, DecodeGeneration(rows->value()));
     std::error_code error;
-    if (!one.has_encoder || one.retired || fs::exists(folders.Encoder(number, one.generation), error)) continue;
+    if (!one.has_encoder || one.endpoint || one.retired) continue;
+    if (fs::exists(folders.Encoder(number, one.generation), error)) continue;
     return Aborted(StrCat("the encoder of generation ", one.generation, " of collection '", name,
                           "' went away while the snapshot was made; make another one"));
   }

@@ -8,7 +8,7 @@ namespace lightcone::server {
 
 absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collection& collection,
                                            const GenerationRecord& generation, std::span<const RawInput* const> inputs,
-                                           const std::function<std::string(size_t)>& field_of,
+                                           EmbedRole role, const std::function<std::string(size_t)>& field_of,
                                            const CallContext& context) {
   if (inputs.empty()) return EmbeddedInputs();
   if (!generation.has_encoder) {
@@ -17,8 +17,7 @@ absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collecti
                                      "; send a vector, or register a generation with an encoder"));
   }
   LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors,
-                      engine.embedder->Embed(collection.number(), generation.generation, generation.manifest_json,
-                                             inputs, field_of, context));
+                      engine.embedder->Embed(collection.number(), generation, inputs, role, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
     if (!vectors[i].ok()) continue;
     const absl::Status fits = CheckVector(generation.space, *vectors[i], field_of(i) + " embedded");

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/embed/embed_frames.h"
+#include "server/engine/embed/embed_role.h"
 #include "server/engine/services/context.h"
 
 namespace lightcone::server {
@@ -16,7 +17,7 @@ namespace lightcone::server {
 // outer status: FAILED_PRECONDITION without an encoder, and the errors of Embedder::Embed.
 absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collection& collection,
                                            const GenerationRecord& generation, std::span<const RawInput* const> inputs,
-                                           const std::function<std::string(size_t)>& field_of,
+                                           EmbedRole role, const std::function<std::string(size_t)>& field_of,
                                            const CallContext& context);
 
 }  // namespace lightcone::server

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/child_process.h"
 #include "server/engine/embed/embed_frames.h"
+#include "server/engine/embed/inputs_encoder.h"
 
 namespace lightcone::server {
 
@@ -35,10 +36,10 @@ inline constexpr int64_t kWorkerFileBytesMax = 64 << 20;
 // Of inputs that are handed over together, but one at least.
 inline constexpr size_t kInputBytesAtOnce = 32 << 20;
 
-class EmbedWorker {
+class EmbedWorker : public InputsEncoder {
  public:
   explicit EmbedWorker(EmbedWorkerOptions options) : options_(std::move(options)) {}
-  ~EmbedWorker();
+  ~EmbedWorker() override;
   EmbedWorker(const EmbedWorker&) = delete;
   EmbedWorker& operator=(const EmbedWorker&) = delete;
 
@@ -53,10 +54,8 @@ class EmbedWorker {
   // that the encoder ended or hung at it (EmbedWorkerOptions::fault). The outer status: CANCELLED,
   // within a tenth of a second; FAILED_PRECONDITION: there is no use in going on, the encoder fails at whatever it is
   // given; else that no process became ready, which may change.
-  absl::StatusOr<EmbeddedInputs> Embed(std::span<const std::string> inputs, const std::function<bool()>& cancelled);
-
-  // Which generation's encoder it is.
-  const std::string& encoder_path() const { return options_.setup.encoder_path; }
+  absl::StatusOr<EmbeddedInputs> Embed(std::span<const std::string> inputs,
+                                       const std::function<bool()>& cancelled) override;
 
  private:
   absl::Status Greet(absl::Status* loaded);

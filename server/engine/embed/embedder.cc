@@ -74,7 +74,8 @@ absl::Status Renamed(const absl::Status& status, const std::string& field) {
 
 }  // namespace
 
-Embedder::Embedder(const EngineOptions& options) : options_(options), folders_{options.data_folder} {
+Embedder::Embedder(const EngineOptions& options)
+    : options_(options), folders_{options.data_folder}, endpoints_(options) {
   if (!options_.helper_program.empty()) TellHowEncodersAreLockedIn(options_.encoder_sandbox);
   absl::MutexLock lock(&mu_);
   seats_.resize(static_cast<size_t>(options_.encoder_processes_max));
@@ -92,6 +93,7 @@ Embedder::~Embedder() {
 }
 
 void Embedder::Stop() {
+  endpoints_.Stop();
   absl::MutexLock lock(&mu_);
   stopping_ = true;
 }
@@ -160,6 +162,7 @@ absl::StatusOr<std::shared_ptr<Embedder::Source>> Embedder::SourceOf(Key key, co
 }
 
 void Embedder::Forget(uint32_t collection, uint32_t generation) {
+  endpoints_.Forget(collection, generation);
   absl::MutexLock lock(&mu_);
   const auto begin = sources_.lower_bound({collection, generation});
   const auto end = sources_.upper_bound({collection, generation == 0 ? UINT32_MAX : generation});
@@ -167,12 +170,20 @@ void Embedder::Forget(uint32_t collection, uint32_t generation) {
   sources_.erase(begin, end);
 }
 
-absl::StatusOr<EmbeddedInputs> Embedder::Embed(uint32_t collection, uint32_t generation,
-                                               const std::string& manifest_json,
-                                               std::span<const RawInput* const> inputs,
+absl::StatusOr<EmbeddedInputs> Embedder::Embed(uint32_t collection, const GenerationRecord& generation,
+                                               std::span<const RawInput* const> inputs, EmbedRole role,
                                                const std::function<std::string(size_t)>& field_of,
                                                const CallContext& context) {
-  LC_ASSIGN_OR_RETURN(const std::shared_ptr<Source> source, SourceOf({collection, generation}, manifest_json));
+  if (generation.endpoint) return endpoints_.Embed(collection, generation, inputs, role, field_of, context);
+  return EmbedInChild(collection, generation, inputs, field_of, context);
+}
+
+absl::StatusOr<EmbeddedInputs> Embedder::EmbedInChild(uint32_t collection, const GenerationRecord& generation,
+                                                      std::span<const RawInput* const> inputs,
+                                                      const std::function<std::string(size_t)>& field_of,
+                                                      const CallContext& context) {
+  LC_ASSIGN_OR_RETURN(const std::shared_ptr<Source> source,
+                      SourceOf({collection, generation.generation}, generation.manifest_json));
   EmbeddedInputs outputs(inputs.size(), std::vector<float>());
   const int64_t pixels = MeasureImages(inputs, field_of, options_.limits.image_pixels_max, &outputs);
   LC_RETURN_IF_ERROR(TakePixels(pixels));
@@ -187,6 +198,10 @@ absl::StatusOr<EmbeddedInputs> Embedder::Embed(uint32_t collection, uint32_t gen
     std::vector<size_t> positions;
     for (size_t i = begin; i < std::min(inputs.size(), begin + piece); ++i) {
       if (!outputs[i].ok()) continue;
+      if (std::holds_alternative<TextInput>(*inputs[i])) {
+        outputs[i] = NoText(field_of(i));
+        continue;
+      }
       if (const auto* tensor = std::get_if<TensorInput>(inputs[i])) {
         const absl::Status fits = CheckTensor(*tensor, source->manifest.input, field_of(i));
         if (!fits.ok()) {

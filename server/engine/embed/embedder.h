@@ -1,6 +1,7 @@
-// Embeds raw inputs with the encoders of generations, in child processes (embed_worker.h), in batches across concurrent
-// calls. A child is started when its encoder is needed, kept warm, and ended when nobody needs it for a while or
-// another encoder needs its place. Threads: every method is safe from any thread.
+// Embeds raw inputs with the encoders of generations, in batches across concurrent calls. An encoder is an endpoint
+// (endpoint_encoders.h), or a file that runs in a child process (embed_worker.h). A child is started when its encoder
+// is needed, kept warm, and ended when nobody needs it for a while or another encoder needs its place. Threads: every
+// method is safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,9 @@
 #include "models/manifest.h"
 #include "server/engine/api/types.h"
 #include "server/engine/embed/embed_frames.h"
+#include "server/engine/embed/embed_role.h"
 #include "server/engine/embed/embed_worker.h"
+#include "server/engine/embed/endpoint_encoders.h"
 #include "server/engine/services/context.h"
 
 namespace lightcone::server {
@@ -42,14 +45,17 @@ class Embedder {
   // Vectors before the clip, or each input's own error; `field_of(i)` names input i in messages. The outer status: no
   // encoder could be loaded, RESOURCE_EXHAUSTED when the queue is full or calls have too many pixels,
   // DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE after Stop.
-  absl::StatusOr<EmbeddedInputs> Embed(uint32_t collection, uint32_t generation, const std::string& manifest_json,
-                                       std::span<const RawInput* const> inputs,
+  absl::StatusOr<EmbeddedInputs> Embed(uint32_t collection, const GenerationRecord& generation,
+                                       std::span<const RawInput* const> inputs, EmbedRole role,
                                        const std::function<std::string(size_t)>& field_of, const CallContext& context);
 
-  // Ends the child of a generation, or of all generations of a collection (0).
+  // Encoders that are endpoints.
+  EndpointEncoders& endpoints() { return endpoints_; }
+
+  // Ends the encoder of a generation, or of all generations of a collection (0).
   void Forget(uint32_t collection, uint32_t generation = 0);
 
-  // Ends every child. The calls that wait for one fail, and so do all later ones.
+  // Ends every encoder. The calls that wait for one fail, and so do all later ones.
   void Stop();
 
  private:
@@ -80,6 +86,10 @@ class Embedder {
     std::thread thread;
   };
 
+  absl::StatusOr<EmbeddedInputs> EmbedInChild(uint32_t collection, const GenerationRecord& generation,
+                                              std::span<const RawInput* const> inputs,
+                                              const std::function<std::string(size_t)>& field_of,
+                                              const CallContext& context);
   absl::StatusOr<std::shared_ptr<Source>> SourceOf(Key key, const std::string& manifest_json);
   // RESOURCE_EXHAUSTED: calls in flight have too many pixels together.
   absl::Status TakePixels(int64_t pixels) ABSL_LOCKS_EXCLUDED(mu_);
@@ -97,6 +107,7 @@ class Embedder {
 
   const EngineOptions options_;
   const DataFolders folders_;
+  EndpointEncoders endpoints_;
   std::atomic<bool> stopping_{false};
 
   absl::Mutex mu_;

@@ -7,14 +7,14 @@
 #include "base/files.h"
 #include "base/lock_in.h"
 #include "base/status.h"
+#include "server/engine/collection/raw_input.h"
+#include "server/engine/embed/embedder.h"
 
 namespace lightcone::server {
 namespace {
 
 constexpr int kLoadFactor = 5;  // Loading takes longer than a batch.
 constexpr int kBehindJobs = 4;  // How much further than jobs the process stands back: nobody waits for it.
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& context, const Collection& collection,
                                                              const GenerationRecord* generation,
@@ -45,6 +45,64 @@ absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& cont
   options.load_time_max = kLoadFactor * options.time_max;
   options.time_option = "helper.embed_seconds_max";
   return std::make_unique<EmbedWorker>(std::move(options));
+}
+
+// Of an endpoint, what is no fault of an input: it concerns all of them.
+bool IsEndpointsFault(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
+}
+
+class StoredTexts : public InputsEncoder {
+ public:
+  StoredTexts(std::shared_ptr<Embedder> embedder, uint32_t collection, GenerationRecord generation)
+      : embedder_(std::move(embedder)), collection_(collection), generation_(std::move(generation)) {}
+
+  absl::StatusOr<EmbeddedInputs> Embed(std::span<const std::string> inputs,
+                                       const std::function<bool()>& cancelled) override {
+    EmbeddedInputs outputs(inputs.size(), std::vector<float>());
+    std::vector<RawInput> decoded;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      absl::StatusOr<RawInput> input = DecodeInput(inputs[i]);
+      if (!input.ok()) {
+        outputs[i] = input.status();
+        continue;
+      }
+      decoded.push_back(*std::move(input));
+      places.push_back(i);
+    }
+    std::vector<const RawInput*> some;
+    for (const RawInput& input : decoded) some.push_back(&input);
+    CallContext context;
+    context.cancelled = cancelled;
+    const auto field_of = [](size_t) { return std::string("input"); };
+    LC_ASSIGN_OR_RETURN(EmbeddedInputs embedded,
+                        embedder_->Embed(collection_, generation_, some, EmbedRole::kDocument, field_of, context));
+    for (size_t t = 0; t < embedded.size(); ++t) {
+      if (IsEndpointsFault(embedded[t].status())) return embedded[t].status();
+      outputs[places[t]] = std::move(embedded[t]);
+    }
+    return outputs;
+  }
+
+ private:
+  const std::shared_ptr<Embedder> embedder_;
+  const uint32_t collection_;
+  const GenerationRecord generation_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeDecoder(const Context& context, const Collection& collection,
+                                                         std::string_view purpose) {
+  return MakeEmbedWorker(context, collection, nullptr, purpose);
+}
+
+absl::StatusOr<std::unique_ptr<InputsEncoder>> MakeInputsEncoder(const Context& context, const Collection& collection,
+                                                                 const GenerationRecord& generation,
+                                                                 std::string_view purpose) {
+  if (generation.endpoint) return std::make_unique<StoredTexts>(context.embedder, collection.number(), generation);
+  return MakeEmbedWorker(context, collection, &generation, purpose);
 }
 
 }  // namespace lightcone::server

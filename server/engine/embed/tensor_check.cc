@@ -34,4 +34,8 @@ absl::Status CheckTensor(const TensorInput& tensor, const ManifestInput& input, 
   return InvalidField(StrCat(field, ".tensor[", bad - tensor.values.begin(), "]"), StrCat(*bad), "a finite number");
 }
 
+absl::Status NoText(const std::string& field) {
+  return InvalidField(field + ".text", "given", "an image or a tensor: this generation's encoder takes no text");
+}
+
 }  // namespace lightcone::server

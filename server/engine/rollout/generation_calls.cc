@@ -56,11 +56,13 @@ absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, 
 
 struct NewGeneration {
   GenerationRecord record;
-  std::optional<Manifest> manifest;  // manifest of a generation with an encoder
+  std::optional<Manifest> manifest;  // manifest of a generation with an encoder's file
+  std::optional<EndpointManifest> endpoint;
 };
 
 absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call,
-                                                const Limits& limits) {
+                                                const Context& engine) {
+  const Limits& limits = engine.options.limits;
   if (static_cast<int64_t>(call.manifest_json.size()) > limits.manifest_bytes_max) {
     return InvalidField("manifest_json", StrCat(call.manifest_json.size(), " bytes long"),
                         StrCat("at most ", limits.manifest_bytes_max, " bytes (limits.manifest_bytes_max)"));
@@ -79,6 +81,9 @@ absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, co
   GenerationRecord& record = made.record;
   const auto json = nlohmann::json::parse(call.manifest_json, nullptr, /*allow_exceptions=*/false);
   if (!call.encoder.empty() || json.contains("architecture")) {
+    if (json.contains("endpoint")) {
+      return InvalidField("manifest.endpoint", "given", "left out beside an encoder's file or an architecture");
+    }
     LC_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(call.manifest_json));
     LC_ASSIGN_OR_RETURN(record.space.metric, ParseMetric(manifest.metric));
     record.space.dimension = manifest.dimension;
@@ -99,13 +104,18 @@ absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, co
     record.space = external.space;
     record.compatible_prefix = external.compatible_prefix;
     record.method = std::move(external.method);
+    record.model = std::move(external.model);
+    record.revision = std::move(external.revision);
+    made.endpoint = std::move(external.endpoint);
+    if (made.endpoint) LC_RETURN_IF_ERROR(CheckEndpointAllowed(*made.endpoint, engine.options.endpoints));
   }
 
   LC_RETURN_IF_ERROR(CheckSpace(state, call, record));
   LC_RETURN_IF_ERROR(state.record.index.ValidateFor(record.space.dimension));
   record.generation = state.record.last_generation + 1;
   record.parent = call.parent;
-  record.has_encoder = !call.encoder.empty();
+  record.endpoint = made.endpoint.has_value();
+  record.has_encoder = !call.encoder.empty() || record.endpoint;
   record.draft = call.as_draft;
   record.registered_us = NowMicros();
   record.manifest_json = call.manifest_json;
@@ -133,6 +143,15 @@ absl::Status TryEncoder(const Context& engine, const RegisterCall& call, const s
   return Annotate(loads, "field 'encoder'");
 }
 
+// Nothing is locked: a foreign module, or an endpoint, may take all the time that a run of an encoder may.
+absl::Status TryGeneration(const Context& engine, const NewGeneration& made, const RegisterCall& call,
+                           const std::function<bool()>& cancelled) {
+  if (!call.encoder.empty()) return TryEncoder(engine, call, cancelled);
+  if (!made.endpoint) return absl::OkStatus();
+  return Annotate(engine.embedder->endpoints().Try(*made.endpoint, made.record.space.dimension, cancelled),
+                  "field 'manifest.endpoint'");
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& call,
@@ -151,19 +170,17 @@ absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& c
                     : StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
                              DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
   const OperatorRequest request{call.request_id, "RegisterGeneration", fingerprint};
-  if (!call.encoder.empty()) {
-    bool known = false;
-    {
-      LC_ASSIGN_OR_RETURN(const OperatorTransaction look, OperatorTransaction::Begin(context_, collection, request));
-      known = look.earlier() != nullptr;
-      if (!known) LC_RETURN_IF_ERROR(CheckRegistration(look.before(), call, context_.options.limits).status());
+  std::optional<NewGeneration> checked;
+  {
+    LC_ASSIGN_OR_RETURN(const OperatorTransaction look, OperatorTransaction::Begin(context_, collection, request));
+    if (look.earlier() == nullptr) {
+      LC_ASSIGN_OR_RETURN(checked, CheckRegistration(look.before(), call, context_));
     }
-    // Nothing is locked: a foreign module may take all the time that a run of an encoder may.
-    if (!known) LC_RETURN_IF_ERROR(TryEncoder(context_, call, cancelled));
   }
+  if (checked) LC_RETURN_IF_ERROR(TryGeneration(context_, *checked, call, cancelled));
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::Begin(context_, collection, request));
   if (change.earlier() != nullptr) return StatusOf(collection, change.before(), change.earlier()->generation);
-  LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(change.before(), call, context_.options.limits));
+  LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(change.before(), call, context_));
   LC_RETURN_IF_ERROR(StoreEncoder(context_, collection.number(), made, call));
   const uint32_t generation = made.record.generation;
   change.records().record().last_generation = generation;

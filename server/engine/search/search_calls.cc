@@ -93,7 +93,8 @@ absl::Status EmbedQueries(const Context& engine, const Collection& collection, c
     positions.push_back(i);
   }
   const auto field_of = [&](size_t i) { return StrCat("queries[", positions[i], "].input"); };
-  LC_ASSIGN_OR_RETURN(auto vectors, EmbedInputs(engine, collection, generation, inputs, field_of, context));
+  LC_ASSIGN_OR_RETURN(auto vectors,
+                      EmbedInputs(engine, collection, generation, inputs, EmbedRole::kQuery, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
     BoundVector& bound = (*queries)[positions[i]];
     bound.status = vectors[i].status();
@@ -132,6 +133,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   const absl::Time began = absl::Now();  // A wait for writes does not count as a slow search.
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(call.generation));
+  LC_RETURN_IF_ERROR(CheckModel(*generation, call.model));
   std::vector<BoundVector> queries(call.queries.size());
   for (size_t i = 0; i < queries.size(); ++i) {
     BindQuery(collection, *state, *generation, call, i, context_.options.limits, &queries[i]);
@@ -176,7 +178,10 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchByKey(const ServedPtr& served, c
   const absl::Time began = absl::Now();
   absl::StatusOr<SearchAnswer> answer;
   if (able) {
+    LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
+    LC_RETURN_IF_ERROR(CheckModel(*active, call.model));
     SearchCall routed = call;
+    routed.model.clear();  // It is the model of the active generation's vectors.
     routed.generation = canary;
     for (Query& query : routed.queries) {
       if (!std::holds_alternative<std::vector<float>>(query.content)) continue;

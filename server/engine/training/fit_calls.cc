@@ -218,9 +218,9 @@ absl::StatusOr<std::string> WithEncoders(std::string file, const GenerationRecor
   return EncodeAdapter(*adapter);
 }
 
-absl::StatusOr<EmbeddedInputs> EmbedForFit(EmbedWorker& worker, const GenerationRecord& generation,
+absl::StatusOr<EmbeddedInputs> EmbedForFit(InputsEncoder& encoder, const GenerationRecord& generation,
                                            const std::vector<std::string>& inputs, const std::function<bool()>& gone) {
-  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, worker.Embed(inputs, gone));
+  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, encoder.Embed(inputs, gone));
   for (auto& vector : vectors) {
     if (!vector.ok()) continue;
     absl::Status fits = CheckVector(generation.space, *vector, "input embedded");
@@ -259,11 +259,11 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
                        call};
   const auto gone = [&] { return run.cancelled() || collection.dropped(); };
   PairsRun gather{gone, run.report, {}};
-  std::unique_ptr<EmbedWorker> worker;
+  std::unique_ptr<InputsEncoder> encoder;
   if (sides.newer.has_encoder && call.embed_max > 0) {
-    LC_ASSIGN_OR_RETURN(worker, MakeEmbedWorker(context_, collection, &sides.newer, "fit"));
+    LC_ASSIGN_OR_RETURN(encoder, MakeInputsEncoder(context_, collection, sides.newer, "fit"));
     gather.embed = [&](const std::vector<std::string>& inputs) {
-      return EmbedForFit(*worker, sides.newer, inputs, gone);
+      return EmbedForFit(*encoder, sides.newer, inputs, gone);
     };
   }
   const PairsWanted wanted{.older = sides.older.generation,
@@ -273,7 +273,7 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
                            .label_field = call.label_field,
                            .seed = call.seed};
   LC_ASSIGN_OR_RETURN(const AdapterPairs pairs, GatherPairs(collection, wanted, gather));
-  worker.reset();
+  encoder.reset();
   if (pairs.count == 0) return NoPairs(sides, pairs);
   run.report(static_cast<uint64_t>(pairs.count), static_cast<uint64_t>(pairs.count), "fitting");
   LC_ASSIGN_OR_RETURN(

@@ -61,9 +61,9 @@ absl::Status CheckData(const TrainingRecipe& recipe, const StartTrainingCall& ca
 absl::Status CheckParent(const CollectionState& state, const TrainingRecipe& recipe, uint32_t parent) {
   if (parent == 0) return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* old, state.Resolve(parent));
-  if (!old->has_encoder) {
+  if (!old->has_encoder || old->endpoint) {
     return FailedPrecondition(StrCat("generation ", parent, " of collection '", state.record.name, "' has no encoder ",
-                                     "here that a training by '", recipe.method, "' could be compatible with"));
+                                     "file here that a training by '", recipe.method, "' could be compatible with"));
   }
   return absl::OkStatus();
 }
@@ -254,7 +254,7 @@ absl::StatusOr<std::string> TrainingCalls::RunJob(const JobRun& run) {
     LC_RETURN_IF_ERROR(CheckRecipePaths(recipe, context_.options.data_folders));
     if (recipe.name.empty()) recipe.name = StrCat("training-", run.job.number);
     if (recipe.data.empty()) {
-      LC_ASSIGN_OR_RETURN(const auto decoder, MakeEmbedWorker(context_, collection, nullptr, "images"));
+      LC_ASSIGN_OR_RETURN(const auto decoder, MakeDecoder(context_, collection, "images"));
       const auto decode = [&](const std::vector<std::string>& inputs) { return decoder->Embed(inputs, gone); };
       LC_ASSIGN_OR_RETURN(images,
                           ExportTrainingImages(collection, call.label_field, places.data, {gone, run.report, decode}));

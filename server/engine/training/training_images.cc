@@ -64,7 +64,7 @@ class Export {
     return FailedPrecondition(
         StrCat("a training needs two classes of two stored images each; collection '", collection_.name(), "' has ",
                made_.classes, ". Left out: ", made_.without_input, " items without a stored input (keep_input), ",
-               made_.unlabelled, " without a value in '", label_field_, "', ", made_.tensors, " that are tensors, ",
+               made_.unlabelled, " without a value in '", label_field_, "', ", made_.tensors, " that are no images, ",
                made_.undecodable, " that cannot be decoded, ", made_.alone, " that are alone in their class"));
   }
 

@@ -19,7 +19,7 @@ struct TrainingImages {
   uint64_t images = 0, classes = 0;
   uint64_t without_input = 0;  // items whose input is not stored
   uint64_t unlabelled = 0;     // items without the field
-  uint64_t tensors = 0;        // inputs that are numbers of one encoder, no images
+  uint64_t tensors = 0;        // inputs that are no images: tensors and texts
   uint64_t undecodable = 0;    // images that nothing can read
   uint64_t alone = 0;          // images that are the only one of their class
 };

@@ -60,10 +60,7 @@ absl::Status CheckProbe(const CollectionState& state, const PutProbesCall& call,
     return InvalidField(FieldOf(i, ".vectors"), "empty", "a vector, or an input to embed");
   }
   LC_RETURN_IF_ERROR(CheckVectors(state, probe, i));
-  if (probe.input && InputBytes(*probe.input) > limits.input_bytes_max) {
-    return InvalidField(FieldOf(i, ".input"), StrCat(InputBytes(*probe.input), " bytes long"),
-                        StrCat("at most ", limits.input_bytes_max));
-  }
+  if (probe.input) LC_RETURN_IF_ERROR(CheckInput(*probe.input, limits, FieldOf(i, ".input")));
   LC_RETURN_IF_ERROR(CheckLabel(call, probe, i));
   if (probe.relevant.size() > kRelevantMax) {
     return InvalidField(FieldOf(i, ".relevant"), StrCat(probe.relevant.size(), " long"),

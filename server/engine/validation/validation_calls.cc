@@ -72,14 +72,16 @@ absl::StatusOr<ProbeVectors> VectorsOf(const Context& engine, const Collection& 
     const size_t count = std::min(kEmbedInputs, inputs.size() - begin);
     const auto field_of = [&](size_t i) { return StrCat("probe ", places[begin + i], ", input"); };
     const std::span<const RawInput* const> some(&inputs[begin], count);
-    absl::StatusOr<EmbeddedInputs> embedded = EmbedInputs(engine, collection, generation, some, field_of, context);
+    absl::StatusOr<EmbeddedInputs> embedded =
+        EmbedInputs(engine, collection, generation, some, EmbedRole::kQuery, field_of, context);
     // Encoders stop before jobs do: what they say then is no failure of the validation.
     if (run.cancelled()) return MakeStatus(absl::StatusCode::kCancelled, "the validation was stopped");
     LC_ASSIGN_OR_RETURN(EmbeddedInputs made, std::move(embedded));
     for (size_t i = 0; i < count; ++i) {
       const absl::StatusCode code = made[i].status().code();
       if (code == absl::StatusCode::kCancelled || code == absl::StatusCode::kDeadlineExceeded ||
-          code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kUnavailable) {
+          code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kUnavailable ||
+          code == absl::StatusCode::kFailedPrecondition) {
         return Annotate(made[i].status(), "the probes' inputs");
       }
       // An input that no encoder can decode counts for nobody; one that only this encoder makes no vector of, against

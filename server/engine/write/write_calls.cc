@@ -50,10 +50,7 @@ absl::Status CheckUpsert(const UpsertBatch& batch, const Limits& limits) {
     if (batch.keep_input && input == nullptr) {
       return InvalidField(ItemField(i, ".vector"), "a vector", "a raw input with keep_input");
     }
-    if (input != nullptr && InputBytes(*input) > limits.input_bytes_max) {
-      return InvalidField(ItemField(i, ".input"), StrCat(InputBytes(*input), " bytes long"),
-                          StrCat("at most ", limits.input_bytes_max));
-    }
+    if (input != nullptr) LC_RETURN_IF_ERROR(CheckInput(*input, limits, ItemField(i, ".input")));
   }
   return absl::OkStatus();
 }
@@ -69,7 +66,8 @@ absl::Status EmbedItems(const Context& engine, const Collection& collection, con
     }
   }
   const auto field_of = [&](size_t i) { return ItemField(positions[i], ".input"); };
-  LC_ASSIGN_OR_RETURN(auto vectors, EmbedInputs(engine, collection, generation, inputs, field_of, context));
+  LC_ASSIGN_OR_RETURN(auto vectors,
+                      EmbedInputs(engine, collection, generation, inputs, EmbedRole::kDocument, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
     LC_RETURN_IF_ERROR(vectors[i].status());
     PreparedItem& item = (*items)[positions[i]];
@@ -119,6 +117,7 @@ absl::StatusOr<WriteResult> WriteCalls::Upsert(UpsertBatch batch, const CallCont
   });
   if (brings_vectors) LC_RETURN_IF_ERROR(state->CheckNamed(batch.generation));
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
+  LC_RETURN_IF_ERROR(CheckModel(*generation, batch.model));
   return WriteVectors(*served, *generation, std::move(batch), context);
 }
 

@@ -1,0 +1,304 @@
+#include "server/engine/embed/endpoint_encoder.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/dcheck.h"
+#include "base/retry_after.h"
+#include "base/status.h"
+#include "base/utf8.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/embed/endpoint_key.h"
+#include "server/engine/embed/endpoint_messages.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr absl::Duration kEndpointPoll = absl::Milliseconds(20);  // pause between looks for a caller that is gone
+constexpr size_t kBatchBytesMax = 8 << 20;                        // of the texts of one request, but one text at least
+constexpr int kRefusalsMax = 24;                                  // refused requests of one batch
+
+absl::Status EndpointStopped() { return Unavailable("the encoder's endpoint is not served any more"); }
+
+// Half of the pause or more, so that callers do not come back together.
+absl::Duration Jittered(absl::Duration pause) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  return pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+}
+
+bool MayHelpToTryAgain(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+}
+
+absl::Status StatusOfReply(const EndpointReply& reply, const std::string& key) {
+  const std::string text = EndpointErrorText(reply.body, key);
+  const std::string what = StrCat("HTTP status ", reply.status, text.empty() ? "" : ": ", text);
+  switch (reply.status) {
+    case 400:
+    case 413:
+    case 422:
+      return InvalidArgument(what);
+    case 408:
+      return Unavailable(what);
+    case 429:
+      return ResourceExhausted(what);
+    case 401:
+    case 403:  // What the endpoint says may show parts of the key.
+      return FailedPrecondition(StrCat("HTTP status ", reply.status, ": the endpoint refuses the key, or wants one"));
+    default:
+      break;
+  }
+  if (reply.status >= 500) return Unavailable(what);
+  if (reply.status >= 300 && reply.status < 400) {
+    return FailedPrecondition(StrCat("HTTP status ", reply.status, ": redirects are not followed"));
+  }
+  return FailedPrecondition(what);
+}
+
+}  // namespace
+
+EndpointEncoder::EndpointEncoder(EndpointManifest endpoint, int dimension, EndpointEncoderOptions options)
+    : endpoint_(std::move(endpoint)),
+      dimension_(dimension),
+      options_(std::move(options)),
+      texts_max_(EndpointTextsMax(endpoint_, dimension)),
+      breaker_(options_.endpoints.failures_max, options_.endpoints.rest) {
+  LC_DCHECK(CheckEndpointAllowed(endpoint_, options_.endpoints).ok());
+}
+
+EndpointEncoder::~EndpointEncoder() {
+  Stop();
+  std::vector<std::thread> threads;
+  {
+    absl::MutexLock lock(&mu_);
+    threads = std::move(threads_);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void EndpointEncoder::Stop() {
+  absl::MutexLock lock(&mu_);
+  stopping_ = true;
+}
+
+absl::StatusOr<EmbeddedInputs> EndpointEncoder::Embed(std::span<const std::string> texts, EmbedRole role,
+                                                      const CallContext& context) {
+  LC_DCHECK(std::all_of(texts.begin(), texts.end(), [](const std::string& text) { return IsUtf8(text); }));
+  EmbeddedInputs outputs;
+  outputs.reserve(texts.size());
+  // A large call goes through the queue piece by piece, so that it neither fills it nor starves the others.
+  const size_t piece = texts_max_ * static_cast<size_t>(endpoint_.concurrency);
+  while (outputs.size() < texts.size()) {
+    const size_t begin = outputs.size();
+    const auto part = texts.subspan(begin, std::min(piece, texts.size() - begin));
+    LC_RETURN_IF_ERROR(EmbedPiece(part, role, context, &outputs));
+    // An endpoint that gives no vector for a whole piece gives the others none.
+    const bool works = std::any_of(outputs.begin() + static_cast<ptrdiff_t>(begin), outputs.end(),
+                                   [](const auto& output) { return output.ok(); });
+    const absl::Status last = outputs.back().status();
+    if (!works && !absl::IsInvalidArgument(last)) outputs.resize(texts.size(), last);
+  }
+  return outputs;
+}
+
+absl::Status EndpointEncoder::EmbedPiece(std::span<const std::string> texts, EmbedRole role, const CallContext& context,
+                                         EmbeddedInputs* outputs) {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "embed"));
+  const bool is_query = role == EmbedRole::kQuery;
+  Tickets tickets;
+  for (const std::string& text : texts) {
+    tickets.push_back(std::make_shared<Ticket>());
+    tickets.back()->text = (is_query ? endpoint_.query_prefix : endpoint_.document_prefix) + text;
+    tickets.back()->deadline = context.deadline;
+  }
+  absl::MutexLock lock(&mu_);
+  const auto waiting = static_cast<int64_t>(Waiting());
+  if (waiting > 0 && waiting + static_cast<int64_t>(texts.size()) > options_.queue_max) {
+    outputs->resize(outputs->size() + texts.size(),
+                    ResourceExhausted(StrCat(waiting, " texts are waiting to be embedded, of at most ",
+                                             options_.queue_max, " (encoder.queue_max); try again later")));
+    return absl::OkStatus();
+  }
+  StartThread();
+  auto& queue = queues_[is_query ? 0 : 1];
+  queue.insert(queue.end(), tickets.begin(), tickets.end());
+  LC_RETURN_IF_ERROR(Await(tickets, context));
+  for (const auto& ticket : tickets) {
+    outputs->push_back(ticket->done ? std::move(ticket->output) : EndpointStopped());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EndpointEncoder::Await(const Tickets& tickets, const CallContext& context) {
+  const auto served = [this, &tickets]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return stopping_ || std::all_of(tickets.begin(), tickets.end(), [](const auto& t) { return t->done; });
+  };
+  while (!mu_.AwaitWithDeadline(absl::Condition(&served), std::min(context.deadline, absl::Now() + kEndpointPoll))) {
+    const absl::Status alive = CheckAlive(context, "embed");
+    if (alive.ok()) continue;
+    for (const auto& ticket : tickets) {
+      ticket->left = true;
+      for (auto& queue : queues_) std::erase(queue, ticket);
+    }
+    return alive;
+  }
+  return absl::OkStatus();
+}
+
+void EndpointEncoder::StartThread() {
+  if (stopping_ || idle_ > 0 || threads_.size() >= static_cast<size_t>(endpoint_.concurrency)) return;
+  threads_.emplace_back([this] { Work(); });
+}
+
+EndpointEncoder::Tickets EndpointEncoder::TakeBatch() {
+  Tickets batch;
+  size_t bytes = 0;
+  for (auto& queue : queues_) {
+    while (!queue.empty() && batch.size() < texts_max_ &&
+           (batch.empty() || bytes + queue.front()->text.size() <= kBatchBytesMax)) {
+      bytes += queue.front()->text.size();
+      batch.push_back(std::move(queue.front()));
+      queue.pop_front();
+    }
+  }
+  return batch;
+}
+
+void EndpointEncoder::Work() {
+  EndpointClient client;
+  absl::MutexLock lock(&mu_);
+  const auto called = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Waiting() > 0; };
+  const auto full = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Waiting() >= texts_max_; };
+  while (true) {
+    ++idle_;
+    mu_.Await(absl::Condition(&called));
+    mu_.AwaitWithTimeout(absl::Condition(&full), options_.linger);
+    --idle_;
+    if (stopping_) return;
+    const Tickets batch = TakeBatch();
+    if (batch.empty()) continue;
+    if (Waiting() > 0) StartThread();
+    mu_.Unlock();
+    RunBatch(client, batch);
+    mu_.Lock();
+  }
+}
+
+void EndpointEncoder::RunBatch(EndpointClient& client, const Tickets& tickets) {
+  EmbeddedInputs outputs;
+  absl::StatusOr<std::string> key = ReadEndpointKey(endpoint_, options_.endpoints);
+  if (key.ok()) {
+    Batch batch{&client, *std::move(key)};
+    AskParts(batch, tickets, &outputs);
+  } else {
+    outputs.resize(tickets.size(), key.status());
+  }
+  absl::MutexLock lock(&mu_);
+  for (size_t i = 0; i < tickets.size(); ++i) {
+    tickets[i]->output = std::move(outputs[i]);
+    tickets[i]->done = true;
+  }
+}
+
+void EndpointEncoder::AskParts(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets,
+                               EmbeddedInputs* outputs) {
+  if (batch.refusals >= kRefusalsMax) {
+    outputs->resize(outputs->size() + tickets.size(),
+                    FailedPrecondition(StrCat(endpoint_.Name(), " refuses too many of the texts that it is sent")));
+    return;
+  }
+  absl::StatusOr<EmbeddedInputs> answered = AskPatiently(batch, tickets);
+  if (answered.ok()) {
+    for (auto& output : *answered) outputs->push_back(std::move(output));
+    return;
+  }
+  const bool refused = absl::IsInvalidArgument(answered.status());
+  if (refused) ++batch.refusals;
+  if (!refused || tickets.size() == 1) {
+    outputs->resize(outputs->size() + tickets.size(), answered.status());
+    return;
+  }
+  const size_t half = tickets.size() / 2;
+  AskParts(batch, tickets.first(half), outputs);
+  AskParts(batch, tickets.subspan(half), outputs);
+}
+
+bool EndpointEncoder::GivenUp(std::span<const std::shared_ptr<Ticket>> tickets) const {
+  return stopping_ || std::all_of(tickets.begin(), tickets.end(), [](const auto& t) { return t->left.load(); });
+}
+
+absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskPatiently(Batch& batch,
+                                                             std::span<const std::shared_ptr<Ticket>> tickets) {
+  std::vector<std::string> texts;
+  absl::Time deadline = absl::InfinitePast();
+  for (const auto& ticket : tickets) {
+    texts.push_back(ticket->text);
+    deadline = std::max(deadline, ticket->deadline);
+  }
+  const std::string body = EncodeEndpointRequest(endpoint_, texts);
+  absl::Duration pause = options_.endpoints.pause;
+  for (int tries = 1;; ++tries) {
+    if (absl::Status admitted = breaker_.Admit(absl::Now()); !admitted.ok()) {
+      return Annotate(admitted, endpoint_.Name());
+    }
+    absl::Duration asked_pause;
+    absl::StatusOr<EmbeddedInputs> answered = AskOnce(batch, tickets, body, deadline, &asked_pause);
+    if (answered.ok() || !MayHelpToTryAgain(answered.status()) || tries >= options_.endpoints.tries) return answered;
+    const absl::Duration wait = std::max(asked_pause, Jittered(pause));
+    pause = std::min(2 * pause, options_.endpoints.pause_max);
+    const absl::Time until = absl::Now() + wait;
+    if (wait > options_.endpoints.pause_max || until >= deadline) {
+      return Annotate(answered.status(), StrCat("not tried again, the pause would be ", absl::FormatDuration(wait)));
+    }
+    absl::MutexLock lock(&mu_);
+    const auto stopped = [this] { return stopping_.load(); };
+    while (absl::Now() < until) {
+      mu_.AwaitWithDeadline(absl::Condition(&stopped), std::min(until, absl::Now() + kEndpointPoll));
+      if (GivenUp(tickets)) return EndpointStopped();
+    }
+  }
+}
+
+absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets,
+                                                        const std::string& body, absl::Time deadline,
+                                                        absl::Duration* pause) {
+  using Outcome = EndpointBreaker::Outcome;
+  *pause = absl::ZeroDuration();
+  const absl::Time limit = absl::Now() + endpoint_.timeout;
+  absl::StatusOr<EndpointReply> reply =
+      batch.client->Post(endpoint_, batch.key, body, EndpointAnswerBytesMax(tickets.size(), dimension_),
+                         std::min(limit, deadline), [&] { return GivenUp(tickets); });
+  const absl::Time now = absl::Now();
+  if (absl::IsCancelled(reply.status())) {
+    breaker_.Note(Outcome::kUnknown, now);
+    return EndpointStopped();
+  }
+  if (absl::IsDeadlineExceeded(reply.status())) {  // Whether the endpoint is slow, or the call in a hurry.
+    breaker_.Note(now >= limit ? Outcome::kFailed : Outcome::kUnknown, now);
+    if (now < limit) return reply.status();
+    return Unavailable(
+        StrCat(MessageOf(reply.status()), ", ", absl::FormatDuration(endpoint_.timeout), " (timeout_s)"));
+  }
+  if (!reply.ok()) {
+    const bool too_long = absl::IsResourceExhausted(reply.status());
+    breaker_.Note(too_long ? Outcome::kWorks : Outcome::kFailed, now);
+    return too_long ? Internal(MessageOf(reply.status())) : reply.status();
+  }
+  if (reply->status != 200) {
+    breaker_.Note(reply->status >= 500 ? Outcome::kFailed : Outcome::kWorks, now);
+    *pause = reply->retry_after.value_or(absl::ZeroDuration());
+    const absl::Status refused = Annotate(StatusOfReply(*reply, batch.key), endpoint_.Name());
+    return *pause > absl::ZeroDuration() ? WithRetryAfter(refused, *pause) : refused;
+  }
+  breaker_.Note(Outcome::kWorks, now);
+  absl::StatusOr<EmbeddedInputs> answered = DecodeEndpointAnswer(reply->body, tickets.size(), dimension_);
+  if (!answered.ok()) return Annotate(answered.status(), endpoint_.Name());
+  for (auto& output : *answered) {
+    if (!output.ok()) output = Annotate(output.status(), endpoint_.Name());
+  }
+  return answered;
+}
+
+}  // namespace lightcone::server
