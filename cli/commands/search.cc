@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "cli/arguments.h"
 #include "cli/command_table.h"
@@ -21,6 +22,7 @@ struct SearchFlags {
   std::string collection, vector, vectors, image, text, item, made_by, filter, format = "auto", adapter_mode = "all",
                                                                                canary_key;
   std::vector<uint32_t> evaluate_generations;
+  std::vector<std::string> older_vectors;
   uint32_t generation = 0, k = 10, offset = 0, ef = 0, nprobe = 0;
   uint64_t wait_for_sequence = 0;
   std::optional<double> target_recall, score_threshold, distance_max;
@@ -61,6 +63,34 @@ absl::Status AddQueries(const SearchFlags& flags, v1::SearchRequest* request) {
   LC_ASSIGN_OR_RETURN(const std::vector<float> values, ParseVectorText(flags.vector));
   client::SetVector(values.data(), static_cast<int64_t>(values.size()), query->mutable_vector());
   return absl::OkStatus();
+}
+
+// Adds the vectors of a file, which are the queries as the generation embeds them, in their order. `given`: "GEN:FILE".
+absl::Status AddOlderVectors(const SearchFlags& flags, const std::string& given, v1::SearchRequest* request) {
+  const size_t colon = given.find(':');
+  uint32_t generation = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(given.substr(0, colon), &generation) || generation == 0) {
+    return InvalidField("--older-vectors", StrCat("'", given, "'"), "GENERATION:FILE, such as 1:old.npy");
+  }
+  if (flags.vector.empty() && flags.vectors.empty()) {
+    return InvalidField("--older-vectors", StrCat("'", given, "'"), "beside --vector or --vectors");
+  }
+  const std::string path = given.substr(colon + 1);
+  LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf("auto", path));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<RowReader> reader, OpenRows(path, format));
+  Row row;
+  int count = 0;
+  for (;; ++count) {
+    LC_ASSIGN_OR_RETURN(const bool more, reader->Next(&row));
+    if (!more || count == request->queries_size()) {
+      if (!more && count == request->queries_size()) return absl::OkStatus();
+      return InvalidField("--older-vectors", StrCat("'", path, "' with ", more ? "more than " : "", count, " vectors"),
+                          StrCat(request->queries_size(), ", one a query"));
+    }
+    v1::GenerationVector* to = request->mutable_queries(count)->add_older_vectors();
+    to->set_generation(generation);
+    client::SetVector(row.vector.data(), static_cast<int64_t>(row.vector.size()), to->mutable_vector());
+  }
 }
 
 absl::StatusOr<v1::AdapterMode> AdapterModeOf(const std::string& text) {
@@ -139,6 +169,7 @@ absl::Status RunSearch(Context& context, const SearchFlags& flags) {
   }
   request.set_model(flags.made_by);
   LC_RETURN_IF_ERROR(AddQueries(flags, &request));
+  for (const std::string& given : flags.older_vectors) LC_RETURN_IF_ERROR(AddOlderVectors(flags, given, &request));
   LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Search, request));
   if (context.json) {
     context.PrintJson(AnswerJson(response, flags.with_payload));
@@ -157,6 +188,9 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
   app->add_option("--vector", flags->vector,
                   "Query vector, as the encoder gave it before the clip: 0.1,0.2,... or a JSON array");
   app->add_option("--vectors", flags->vectors, "File of query vectors: npy, fvecs, bvecs or jsonl");
+  app->add_option("--older-vectors", flags->older_vectors,
+                  "GENERATION:FILE of the same queries as an older generation embeds them: items of that generation "
+                  "are ranked by both");
   app->add_option("--format", flags->format,
                   "Format of the file given with --vectors: auto (by extension), npy, fvecs, bvecs or jsonl")
       ->capture_default_str();

@@ -53,6 +53,8 @@ OrderedJson ProfileJson(const v1::SearchProfile& profile) {
                             {"rows_refined", leg.rows_refined()},
                             {"rows_reranked", leg.rows_reranked()},
                             {"rows_adapted", leg.rows_adapted()},
+                            {"fused", leg.fused()},
+                            {"older_weight", leg.older_weight()},
                             {"segments", std::move(segments)}});
   }
   json["indexed_fields"] = OrderedJson::array();
@@ -82,6 +84,13 @@ std::string ProfileText(const v1::SearchProfile& profile) {
     }
   }
   std::string text = table.empty() ? "" : table.Text();
+  for (const auto& leg : profile.legs()) {
+    if (leg.older_weight() == 0) continue;
+    text += StrCat("query ", leg.query(), ", items of generation ", leg.generation(), ": ranked by ",
+                   leg.fused() ? StrCat("both vectors, the older one's weight ", Number(leg.older_weight()))
+                               : "the older vector alone",
+                   "\n");
+  }
   if (profile.indexed_fields_size() > 0) {
     text += StrCat("answered by payload index: ", Listed(profile.indexed_fields()), " (", Number(profile.compile_ms()),
                    " ms)\n");

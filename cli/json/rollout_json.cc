@@ -11,7 +11,12 @@ namespace {
 
 std::string WayName(v1::ValidationWay way) {
   const std::string name = EnumName(way);
-  return name.substr(0, name.find('_'));  // "none", "query", "item"
+  return name.substr(0, name.find('_'));  // "none", "query", "item", "both"
+}
+
+std::string WayText(const v1::WayValidation& way) {
+  if (way.way() != v1::VALIDATION_WAY_BOTH) return StrCat(WayName(way.way()), way.in_reach() ? "" : " (out of reach)");
+  return StrCat("both: ", Number(way.older_weight()), " old beside ", WayName(way.beside()));
 }
 
 OrderedJson CalibrationJson(const v1::WayCalibration& calibration) {
@@ -21,6 +26,10 @@ OrderedJson CalibrationJson(const v1::WayCalibration& calibration) {
 
 OrderedJson WayJson(const v1::WayValidation& way) {
   OrderedJson json = {{"way", WayName(way.way())}};
+  if (way.way() == v1::VALIDATION_WAY_BOTH) {
+    json["beside"] = WayName(way.beside());
+    json["older_weight"] = way.older_weight();
+  }
   json.update(FieldsJson(way, {"in_reach", "figures", "cmc1_gain", "map_gain", "mixture", "dips"}));
   if (way.has_calibration()) json["calibration"] = CalibrationJson(way.calibration());
   json.update(FieldsJson(way, {"missed?"}));
@@ -30,6 +39,7 @@ OrderedJson WayJson(const v1::WayValidation& way) {
 OrderedJson PairJson(const v1::PairValidation& pair) {
   OrderedJson json = FieldsJson(pair, {"item_generation", "items", "verdict"});
   if (pair.verdict() == v1::VALIDATION_VERDICT_PASSED) json["chosen"] = WayName(pair.chosen());
+  json["both_passes"] = pair.both_passes();
   json.update(FieldsJson(pair, {"every_item?", "old_self"}));
   json["ways"] = OrderedJson::array();
   for (const v1::WayValidation& way : pair.ways()) json["ways"].push_back(WayJson(way));
@@ -56,7 +66,7 @@ std::string CalibrationLines(const v1::PairValidation& pair) {
   for (const v1::WayValidation& way : pair.ways()) {
     if (!way.has_calibration()) continue;
     const v1::WayCalibration& c = way.calibration();
-    text += StrCat("calibration of generation ", pair.item_generation(), ", way ", WayName(way.way()), ": ");
+    text += StrCat("calibration of generation ", pair.item_generation(), ", way ", WayText(way), ": ");
     if (!c.none_because().empty()) {
       text += StrCat("none: ", c.none_because(), "\n");
       continue;
@@ -94,18 +104,21 @@ std::string ValidationTable(const v1::Validation& validation) {
     const std::string old = StrCat(pair.item_generation());
     add(old, old, "-", pair.old_self(), "-", "-", "-");
     for (const v1::WayValidation& way : pair.ways()) {
+      const bool both = way.way() == v1::VALIDATION_WAY_BOTH;
       const bool chosen = pair.verdict() == v1::VALIDATION_VERDICT_PASSED && pair.chosen() == way.way();
-      add("new", old, StrCat(WayName(way.way()), way.in_reach() ? "" : " (out of reach)"), way.figures(),
-          Shown(way.cmc1_gain()), Shown(way.map_gain()),
-          chosen                                            ? "passed, chosen"
+      add(both ? "old + new" : "new", old, WayText(way), way.figures(), Shown(way.cmc1_gain()), Shown(way.map_gain()),
+          both                                              ? (pair.both_passes() ? "passes with both" : "-")
+          : chosen                                          ? "passed, chosen"
           : pair.verdict() == v1::VALIDATION_VERDICT_PASSED ? "-"
                                                             : EnumName(pair.verdict()));
     }
     if (pair.has_reverse()) add(old, "new", "-", pair.reverse(), "-", "-", "-");
     if (pair.has_p_com_map()) {
-      more += absl::StrFormat("P_com on %d common items of generation %s: CMC@1 %s, mAP %s\n", pair.common_items(), old,
-                              Shown(pair.has_p_com_cmc1(), pair.p_com_cmc1(), pair.p_com_cmc1_interval()),
-                              Shown(true, pair.p_com_map(), pair.p_com_map_interval()));
+      more += absl::StrFormat(
+          "P_com on %d items that both embedded (adapters may have been fitted on them), of generation %s: "
+          "CMC@1 %s, mAP %s\n",
+          pair.common_items(), old, Shown(pair.has_p_com_cmc1(), pair.p_com_cmc1(), pair.p_com_cmc1_interval()),
+          Shown(true, pair.p_com_map(), pair.p_com_map_interval()));
     }
     if (pair.has_p_up_map()) {
       more += absl::StrFormat("P_up there: CMC@1 %s, mAP %s\n",

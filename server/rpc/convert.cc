@@ -317,8 +317,24 @@ absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode) {
 
 namespace {
 
+absl::StatusOr<std::vector<OlderVector>> OlderVectorsOf(const v1::Query& from, int i) {
+  std::vector<OlderVector> all;
+  all.reserve(static_cast<size_t>(from.older_vectors_size()));
+  for (int j = 0; j < from.older_vectors_size(); ++j) {
+    const v1::GenerationVector& one = from.older_vectors(j);
+    LC_ASSIGN_OR_RETURN(std::vector<float> z, FromWire(one.vector(), [&] {
+                          return StrCat("queries[", i, "].older_vectors[", j, "].vector");
+                        }));
+    all.push_back({one.generation(), std::move(z)});
+  }
+  return all;
+}
+
 absl::StatusOr<Query> QueryOf(const v1::Query& from, int i) {
   Query query;
+  if (from.older_vectors_size() > 0 && !from.has_vector()) {
+    return InvalidField(StrCat("queries[", i, "].older_vectors"), "given", "left out where there is no vector");
+  }
   if (from.has_canary_vector() && !from.has_vector()) {
     return InvalidField(StrCat("queries[", i, "].canary_vector"), "given", "left out where there is no vector");
   }
@@ -327,6 +343,7 @@ absl::StatusOr<Query> QueryOf(const v1::Query& from, int i) {
       LC_ASSIGN_OR_RETURN(std::vector<float> z,
                           FromWire(from.vector(), [&] { return StrCat("queries[", i, "].vector"); }));
       query.content = std::move(z);
+      LC_ASSIGN_OR_RETURN(query.older_vectors, OlderVectorsOf(from, i));
       if (from.has_canary_vector()) {
         LC_ASSIGN_OR_RETURN(query.canary_vector,
                             FromWire(from.canary_vector(), [&] { return StrCat("queries[", i, "].canary_vector"); }));

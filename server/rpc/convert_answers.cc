@@ -113,6 +113,8 @@ void ToWire(const SearchProfile& profile, v1::SearchProfile* out) {
     to->set_rows_refined(static_cast<uint64_t>(leg.rows_refined));
     to->set_rows_reranked(static_cast<uint64_t>(leg.rows_reranked));
     to->set_rows_adapted(static_cast<uint64_t>(leg.rows_adapted));
+    to->set_fused(leg.fused);
+    to->set_older_weight(leg.older_weight);
   }
   for (const std::string& field : profile.indexed_fields) out->add_indexed_fields(field);
   for (const std::string& field : profile.unindexed_fields) out->add_unindexed_fields(field);

@@ -107,7 +107,11 @@ void ToWire(const CalibrationReport& calibration, v1::WayCalibration* out) {
 }
 
 void ToWire(const WayReport& way, v1::WayValidation* out) {
-  out->set_way(WayOf(way.way));
+  out->set_way(way.older_weight ? v1::VALIDATION_WAY_BOTH : WayOf(way.way));
+  if (way.older_weight) {
+    out->set_older_weight(*way.older_weight);
+    out->set_beside(WayOf(way.way));
+  }
   out->set_in_reach(way.in_reach);
   ToWire(way.figures, out->mutable_figures());
   ToWire(way.cmc1_gain, out->mutable_cmc1_gain());
@@ -125,6 +129,8 @@ void ToWire(const PairReport& pair, v1::PairValidation* out) {
   if (pair.verdict == Verdict::kPassed) out->set_chosen(WayOf(pair.chosen));
   ToWire(pair.old_self, out->mutable_old_self());
   for (const WayReport& way : pair.ways) ToWire(way, out->add_ways());
+  for (const WayReport& way : pair.both) ToWire(way, out->add_ways());
+  out->set_both_passes(pair.both_pass);
   out->set_every_item(pair.every_item);
   if (pair.reverse) ToWire(*pair.reverse, out->mutable_reverse());
   out->set_common_items(pair.common_items);

@@ -538,6 +538,25 @@ TEST_F(Cli, SearchTakesQueriesFromAFile) {
   EXPECT_EQ(answer.json()["results"][2]["error"]["code"], "INVALID_ARGUMENT");
 }
 
+TEST_F(Cli, SearchTakesTheVectorsOfAnOlderGenerationFromAFile) {
+  const std::string name = MakeCollection("older");
+  const std::string items = Put("v.jsonl", "{\"id\":1,\"vector\":[1,0,0]}\n{\"id\":2,\"vector\":[0,1,0]}\n");
+  ASSERT_EQ(Run({"import", name, items}).exit_code, 0);
+  ASSERT_EQ(Run({"generation", "register", name, "--dimension", "2", "--expects-adapter"}).exit_code, 0);
+  const auto search = [&](const std::string& older) {
+    const std::string file = Put("q.jsonl", "{\"vector\":[0,1]}\n{\"vector\":[1,0]}\n");
+    return RunJson({"search", name, "--vectors", file, "-k", "1", "--generation", "2", "--older-vectors", older});
+  };
+  const auto answer = search("1:" + Put("old.jsonl", "{\"vector\":[0,1,0]}\n{\"vector\":[1,0,0]}\n"));
+  ASSERT_EQ(answer.exit_code, 0) << answer.err;
+  EXPECT_EQ(answer.json()["results"][0]["hits"][0]["id"], 2);
+  EXPECT_EQ(answer.json()["results"][1]["hits"][0]["id"], 1);
+  for (const std::string& wrong : {Put("few.jsonl", "{\"vector\":[0,1,0]}\n"), std::string("nothing.npy")}) {
+    EXPECT_NE(search("1:" + wrong).exit_code, 0);
+    EXPECT_EQ(search(wrong).exit_code, 2) << "no generation";
+  }
+}
+
 TEST_F(Cli, TheServerMayComeFromTheEnvironment) {
   EXPECT_EQ(RunBinary(scratch_, {"status"}, {"LIGHTCONE_SERVER=" + server_->address()}).exit_code, 0);
 }

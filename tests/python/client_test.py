@@ -152,6 +152,23 @@ class Items(ServerCase):
             answers[0]
 
 
+    def test_queries_carry_vectors_of_older_generations(self):
+        name = self.collection("both")
+        z = vectors(40)
+        self.client.upsert(name, list(range(40)), z)
+        newer = self.client.register(name, dimension=DIMENSION, expects_adapter=True).generation
+        answer = self.client.search(name, vectors(1)[0], k=1, generation=newer, older_vectors={1: z[7]})
+        self.assertEqual((answer.ids, answer.out_of_reach), ([7], 0))
+        many = self.client.search_many(name, vectors(5), k=1, generation=newer, older_vectors={1: z[:5]})
+        self.assertEqual(list(many.ids[:, 0]), list(range(5)))
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "4 vectors for 5 queries"):
+            self.client.search_many(name, vectors(5), k=1, generation=newer, older_vectors={1: z[:4]})
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "older_vectors"):
+            self.client.search(name, z[0], generation=newer, older_vectors={9: z[0]})
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "older_vectors"):
+            self.client.search(name, z[0], generation=newer, older_vectors={-1: z[0]})
+
+
 class Collections(ServerCase):
     def test_collections_aliases_and_generations_are_listed(self):
         name = self.collection("listed")

@@ -101,6 +101,36 @@ TEST_F(Wire, FiltersOfTheWireReachTheEngine) {
   EXPECT_EQ(response.results(0).hits_size(), 0);
 }
 
+TEST_F(Wire, QueriesCarryVectorsOfOlderGenerations) {
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b", "c"})).ok());
+  ASSERT_TRUE(Register("gallery", R"({"dimension":4})", "gallery-register-2", /*parent=*/1).ok());
+  v1::SearchRequest search = SearchFor("gallery", {0, 1, 2, 3});
+  search.set_generation(2);
+  search.set_profile(true);
+  v1::GenerationVector* const older = search.mutable_queries(0)->add_older_vectors();
+  older->set_generation(1);
+  for (const float value : {2.0f, 1.0f, 2.0f, 3.0f}) older->mutable_vector()->mutable_floats()->add_values(value);
+  v1::SearchResponse both;
+  ASSERT_TRUE(Search(search, &both).ok());
+  ASSERT_EQ(both.results(0).hits_size(), 3) << both.results(0).error().message();
+  EXPECT_EQ(both.results(0).hits(0).id().name(), "a") << "three quarters of the weight are the new query's";
+  ASSERT_EQ(both.profile().legs_size(), 1);
+  EXPECT_TRUE(both.profile().legs(0).fused());
+  EXPECT_EQ(both.profile().legs(0).older_weight(), 0.25);
+
+  older->set_generation(2);
+  v1::SearchResponse wrong;
+  ASSERT_TRUE(Search(search, &wrong).ok());
+  EXPECT_THAT(wrong.results(0).error().message(), testing::HasSubstr("queries[0].older_vectors[0].generation"));
+  older->set_generation(1);
+  older->mutable_vector()->set_f32_le("12345");
+  ASSERT_TRUE(Search(search, &wrong).ok());
+  EXPECT_THAT(wrong.results(0).error().message(), testing::HasSubstr("queries[0].older_vectors[0].vector"));
+  search.mutable_queries(0)->mutable_item()->set_name("a");
+  ASSERT_TRUE(Search(search, &wrong).ok());
+  EXPECT_THAT(wrong.results(0).error().message(), testing::HasSubstr("queries[0].older_vectors"));
+}
+
 TEST_F(Wire, PayloadIndexesAreDeclaredAndTheProfileNamesThem) {
   ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b", "c", "d"})).ok());
   v1::SearchRequest request = SearchFor("gallery", {0, 1, 2, 3}, 10);

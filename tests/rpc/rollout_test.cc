@@ -76,6 +76,10 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
     pair.ways[1].calibration.emplace().none_because = "too few";
     pair.ways[2].missed = 0.25;
     pair.every_item = true;
+    pair.both.resize(1);
+    pair.both[0].way = AdapterMode::kItem;
+    pair.both[0].older_weight = 0.25;
+    pair.both_pass = true;
     auto report = std::make_shared<ValidationReport>();
     report->pairs = {pair};
     GenerationStatus status;
@@ -109,6 +113,11 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
   EXPECT_EQ(found.map_gain().probes(), 60u);
   EXPECT_EQ(found.mixture(0).share(), 0.25);
   EXPECT_EQ(found.mixture(0).map(), 0.75);
+  ASSERT_EQ(pair.ways_size(), 4);
+  EXPECT_EQ(pair.ways(3).way(), v1::VALIDATION_WAY_BOTH);
+  EXPECT_EQ(pair.ways(3).beside(), v1::VALIDATION_WAY_ITEM_ADAPTER);
+  EXPECT_EQ(pair.ways(3).older_weight(), 0.25);
+  EXPECT_TRUE(pair.both_passes());
   EXPECT_TRUE(pair.every_item());
   EXPECT_EQ(pair.ways(2).missed(), 0.25);
   EXPECT_FALSE(pair.ways(0).has_missed());

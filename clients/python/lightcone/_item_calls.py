@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -11,6 +11,25 @@ from ._calls import Calls
 from ._channel import Call
 from .filters import Filter
 from .types import ItemId
+
+
+def put_older(request: Any, generation: int, vectors: Any, name: str) -> None:
+    """Adds to each query of a SearchRequest its vector by an older generation."""
+    if len(vectors) != len(request.queries):
+        raise errors.InvalidArgument(
+            f"{name}: {len(vectors)} vectors for {len(request.queries)} queries",
+            field=name,
+            value=str(len(vectors)),
+            allowed=f"{len(request.queries)}, one a query",
+        )
+    for i, (query, vector) in enumerate(zip(request.queries, vectors)):
+        try:
+            older = query.older_vectors.add(generation=generation)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgument(
+                f"{name}: {error}", field="older_vectors", value=str(generation), allowed="numbers of generations"
+            ) from None
+        older.vector.f32_le = types.to_vector(vector, name if len(vectors) == 1 else f"{name}[{i}]")
 
 
 def upsert_request(
@@ -237,6 +256,7 @@ class ItemCalls(Calls):
         canary_key: str = "",
         profile: bool = False,
         model: str = "",
+        older_vectors: Optional[Mapping[int, Any]] = None,
         timeout: Optional[float] = None,
     ) -> types.SearchAnswer:
         """Finds the k nearest items of one query.
@@ -253,6 +273,8 @@ class ItemCalls(Calls):
             ef, nprobe, target_recall: breadth of the search; the default finds at least 95 % of the true nearest.
             wait_for_sequence: sequence of a write that the search must see.
             model: the model that made the vector; another one than the generation's is refused.
+            older_vectors: by older generation, the same query as that generation's model embeds it. Items that such a
+                generation embedded are then ranked by both vectors.
         """
         if (query is None) == (text is None):
             raise errors.InvalidArgument("query, text: exactly one is needed", field="query", allowed="query or text")
@@ -280,6 +302,8 @@ class ItemCalls(Calls):
             profile=profile,
             model=model,
         )
+        for generation, vector in (older_vectors or {}).items():
+            put_older(call.request, generation, [vector], f"older_vectors[{generation}]")
         return self._do(call._replace(read=lambda response: types.search_answers(response, k)[0]))
 
     def search_many(
@@ -302,12 +326,14 @@ class ItemCalls(Calls):
         adapter_mode: str = "unspecified",
         evaluate_generations: Sequence[int] = (),
         model: str = "",
+        older_vectors: Optional[Mapping[int, Any]] = None,
         timeout: Optional[float] = None,
     ) -> types.SearchAnswers:
         """Finds the k nearest items of each of n queries in one call.
 
         Args:
             queries: float array of shape (n, dimension), or a sequence of queries as `search` takes them.
+            older_vectors: by older generation, the vectors of all n queries by its model, as `search` takes one.
 
         Returns:
             Answers in the queries' order; ``.ids``, ``.scores`` and ``.distances`` are arrays of shape (n, k). A query
@@ -333,6 +359,8 @@ class ItemCalls(Calls):
             evaluate_generations=list(evaluate_generations),
             model=model,
         )
+        for older, vectors in (older_vectors or {}).items():
+            put_older(call.request, older, vectors, f"older_vectors[{older}]")
         return self._do(call._replace(read=lambda response: types.search_answers(response, k)))
 
     def _search_call(

@@ -39,6 +39,9 @@ struct CalibrationReport {
   bool wins = false;
 };
 
+// Of a search that ranks by two generations' queries: weight of the older one's where no validation chose another.
+inline constexpr double kOlderWeightDefault = 0.25;
+
 // One way from queries of the new generation to items of an older one.
 struct WayReport {
   AdapterMode way = AdapterMode::kNone;  // kNone: plain distance; kQuery, kItem: by that adapter
@@ -51,6 +54,9 @@ struct WayReport {
   // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among
   // their first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
   std::optional<double> missed;
+  // The older generation's own query beside `way`, with this weight: distances are those of a DistanceFusion. The
+  // figures of each half of the probes are by the weight that the other half chose, the weight itself is chosen by all.
+  std::optional<double> older_weight;
 
   bool calibrated() const { return calibration && calibration->wins; }
   // What a partly backfilled gallery would do as searches rank it.
@@ -80,10 +86,18 @@ struct PairReport {
   bool replaced = false;
   RankingFigures old_self;  // the older generation's own queries on the same items
   std::vector<WayReport> ways;
+  // The older generation's own queries beside each way that is in reach, for searches that carry vectors of both; and
+  // the way beside which such searches rank. `both_pass`: it finds the items as well as the verdict kPassed asks for.
+  std::vector<WayReport> both;
+  std::optional<AdapterMode> both_beside;
+  bool both_pass = false;
   std::optional<RankingFigures> reverse;  // the older generation's queries on the new one's items
   // Over the items that both embedded (and the reference, if there is one). P_com of the chosen or best way, P_up only
   // with a reference; stats/metrics.h.
   uint64_t common_items = 0;
+  // The largest number of pairs that an adapter of `ways` was fitted from: as many of the common items may be among
+  // them, on which it does better than elsewhere.
+  uint64_t fitted_pairs = 0;
   std::optional<double> p_com_cmc1, p_com_map, p_up_cmc1, p_up_map;
   // Empty where the probes cannot tell what they are a share of from 0, and in reports of older servers.
   std::optional<Estimate> p_com_cmc1_interval, p_com_map_interval, p_up_cmc1_interval, p_up_map_interval;
@@ -102,6 +116,9 @@ struct ValidationReport {
   uint64_t missing_items = 0;                                  // items that probes name and nobody has any more
   std::optional<RankingFigures> new_self;                      // the generation's own queries on its own items
   std::vector<PairReport> pairs;                               // pairs by ascending item_generation
+
+  // Whether it did not pass, but searches that carry vectors of the older generations find every pair's items well.
+  bool passes_by_both() const;
 };
 
 struct ValidateCall {

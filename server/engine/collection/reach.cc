@@ -33,7 +33,10 @@ Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapte
     const auto at = std::lower_bound(reached.begin(), reached.end(), older);
     if (at == reached.end() || *at != older) reached.insert(at, older);
   }
-  for (const GenerationRecord& g : generations) TakeBest(g);
+  for (const GenerationRecord& g : generations) {
+    TakeBest(g);
+    TakeBoth(g);
+  }
 }
 
 void Reach::TakeBest(const GenerationRecord& g) {
@@ -45,6 +48,18 @@ void Reach::TakeBest(const GenerationRecord& g) {
     if (pair.chosen != AdapterMode::kItem || pair.every_item) best_[key] = pair.chosen;
     for (const WayReport& way : pair.ways) {
       if (way.way == pair.chosen && way.calibrated()) calibrations_[key] = way.calibration->map;
+    }
+  }
+}
+
+void Reach::TakeBoth(const GenerationRecord& g) {
+  if (g.validation == nullptr || !Saw(g.generation, g.validation->adapters)) return;
+  for (const PairReport& pair : g.validation->pairs) {
+    for (const WayReport& way : pair.both) {
+      if (way.way != pair.both_beside) continue;
+      Both& both = both_[{g.generation, pair.item_generation}];
+      both = {way.way, way.older_weight.value_or(kOlderWeightDefault), std::nullopt};
+      if (way.calibrated()) both.calibration = way.calibration->map;
     }
   }
 }
@@ -100,6 +115,20 @@ Route Reach::To(uint32_t query_generation, uint32_t item_generation, AdapterMode
   route.query = Between(query_generation, item_generation, mode);
   route.item = Between(item_generation, query_generation, mode);
   return route;
+}
+
+FusedRoute Reach::FusedTo(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const {
+  FusedRoute fused;
+  const auto both = both_.find({query_generation, item_generation});
+  if (mode != AdapterMode::kDefault || both == both_.end()) {
+    fused.route = To(query_generation, item_generation, mode);
+    fused.route.calibration.reset();  // It was learnt from distances by the new query alone.
+    return fused;
+  }
+  fused.route = To(query_generation, item_generation, both->second.beside);
+  fused.route.calibration = both->second.calibration;
+  fused.older_weight = both->second.older_weight;
+  return fused;
 }
 
 }  // namespace lightcone::server

@@ -12,6 +12,7 @@
 #include "base/dcheck.h"
 #include "geometry/metric.h"
 #include "server/engine/api/types.h"
+#include "server/engine/api/validation_types.h"
 #include "server/engine/collection/adapters.h"
 #include "server/engine/collection/meta.h"
 #include "stats/distance_calibration.h"
@@ -29,6 +30,12 @@ struct Route {
   bool open() const { return native || query != nullptr || item != nullptr; }
 };
 
+// How queries that carry a vector of the items' own generation come to them beside the older vector.
+struct FusedRoute {
+  Route route;  // closed: the older vector alone leads there
+  double older_weight = kOlderWeightDefault;
+};
+
 class Reach {
  public:
   Reach() = default;
@@ -43,6 +50,9 @@ class Reach {
   // other takes all, and plain distances. An item adapter that passed carries every item, also where it is asked for by
   // its mode, if the validation saw that the candidates of the other ways miss too much.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
+  // The same beside a vector of the older generation. By default a pair that was validated goes the way that it found
+  // best beside that vector, with the weight and the calibration of that, whether or not it passed.
+  FusedRoute FusedTo(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const {
     LC_DCHECK(query_generation >= 1 && query_generation <= all_.size());
@@ -61,7 +71,14 @@ class Reach {
   bool Saw(uint32_t generation, const std::map<std::pair<uint32_t, uint32_t>, uint64_t>& seen) const;
 
  private:
+  struct Both {
+    AdapterMode beside = AdapterMode::kNone;
+    double older_weight = kOlderWeightDefault;
+    std::optional<DistanceCalibration> calibration;
+  };
+
   void TakeBest(const GenerationRecord& g);
+  void TakeBoth(const GenerationRecord& g);
 
   std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
   std::vector<bool> retired_;                        // the same
@@ -69,6 +86,7 @@ class Reach {
   // By query and item generation. kItem: every item is carried, and no other way finds candidates.
   std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;
   std::map<std::pair<uint32_t, uint32_t>, DistanceCalibration> calibrations_;
+  std::map<std::pair<uint32_t, uint32_t>, Both> both_;
 };
 
 // Whether distances between vectors of the two mean something at all, whatever a training did.

@@ -90,7 +90,8 @@ ServedPtr MakeServed(std::shared_ptr<Collection> collection, const EngineOptions
                                                .backfill = std::make_shared<Backfill>(c),
                                                .live = std::make_shared<LiveFigures>(),
                                                .search_times = std::make_shared<SearchTimes>(),
-                                               .canary = std::make_shared<CanaryTally>()});
+                                               .canary = std::make_shared<CanaryTally>(),
+                                               .samples = std::make_shared<RowSamples>(c->store(), c->number())});
 }
 
 IndexLimits IndexLimitsOf(const Context& context) {

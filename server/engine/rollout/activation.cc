@@ -42,7 +42,11 @@ absl::Status CheckValidated(const Collection& collection, const CollectionState&
     for (const PairReport& pair : report->pairs) {
       if (pair.verdict != Verdict::kPassed) why += StrCat(why.empty() ? "" : ". ", TextOf(pair));
     }
-    return FailedPrecondition(StrCat("did not pass its validation. ", why));
+    const std::string but =
+        !report->passes_by_both()
+            ? ""
+            : ". It passes by both queries: once every caller sends older_vectors, force it and say so in the reason";
+    return FailedPrecondition(StrCat("did not pass its validation. ", why, but));
   }
   const absl::Status current = CheckCurrent(state, collection.progress(), generation, *report);
   return current.ok() ? current : FailedPrecondition(StrCat("passed a validation, but ", MessageOf(current)));

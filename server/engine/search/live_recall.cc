@@ -60,6 +60,7 @@ void LiveRecallCalls::Repeat(const Served& served, const SearchCall& call, const
     SearchRun run(&collection, *state, call.generation, asked, filter ? &*filter : nullptr, &context_.pool, context,
                   view.Again());
     run.UseBreadths(&served.live->breadths());
+    run.UseSamples(served.samples.get());
     answers.push_back(run.Run({query}));
     if (answers.back().ok() && answers.back()->results[0].status.ok() && !answers.back()->partial) continue;
     if (!context_.ending.load()) served.live->RecordFailure();

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "geometry/bound_query.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/search/fused_leg.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -84,7 +85,7 @@ SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint3
       found_(context.answer_bytes_max),
       filled_(context.answer_bytes_max) {}
 
-absl::Status SearchRun::CheckOverride() const {
+absl::Status SearchRun::CheckOverride(const std::vector<BoundVector>& queries) const {
   const GenerationRecord& query = *state_.Find(generation_);
   for (size_t i = 0; i < call_.evaluate_generations.size(); ++i) {
     const GenerationRecord* other = state_.Find(call_.evaluate_generations[i]);
@@ -93,6 +94,8 @@ absl::Status SearchRun::CheckOverride() const {
                              " in collection '", state_.record.name, "'; there are: 1 .. ", state_.generations.size()));
     }
     const Route route = state_.reach.To(generation_, other->generation, call_.adapter_mode);
+    const auto has_older = [&](const BoundVector& q) { return OlderOf(q, other->generation) != nullptr; };
+    if (std::all_of(queries.begin(), queries.end(), has_older)) continue;
     if (!route.open() && !SameSpace(query.space, other->space)) {
       return FailedPrecondition(StrCat("evaluate_generations[", i, "]: generation ", generation_, " is ",
                                        SpaceText(query.space), " and generation ", other->generation, " is ",
@@ -102,9 +105,9 @@ absl::Status SearchRun::CheckOverride() const {
   return absl::OkStatus();
 }
 
-absl::Status SearchRun::ChooseGenerations() {
+absl::Status SearchRun::ChooseGenerations(const std::vector<BoundVector>& queries) {
   if (!call_.evaluate_generations.empty()) {
-    LC_RETURN_IF_ERROR(CheckOverride());
+    LC_RETURN_IF_ERROR(CheckOverride(queries));
     // As a view that served the newest of them would have it.
     view_generation_ = *std::max_element(call_.evaluate_generations.begin(), call_.evaluate_generations.end());
     generations_ = call_.evaluate_generations;
@@ -116,7 +119,10 @@ absl::Status SearchRun::ChooseGenerations() {
   for (const uint32_t g : view_->Generations(view_generation_)) {
     if (g <= view_generation_) generations_.push_back(g);
   }
-  const auto reached = [this](uint32_t g) { return state_.reach.To(generation_, g, call_.adapter_mode).open(); };
+  const auto reached = [&](uint32_t g) {
+    return state_.reach.To(generation_, g, call_.adapter_mode).open() ||
+           std::any_of(queries.begin(), queries.end(), [g](const BoundVector& q) { return OlderOf(q, g) != nullptr; });
+  };
   if (std::any_of(generations_.begin(), generations_.end(), reached)) return absl::OkStatus();
   const std::vector<uint32_t> present = view_->Generations(state_.record.last_generation);
   if (present.empty()) return absl::OkStatus();  // an empty collection
@@ -158,12 +164,7 @@ std::vector<std::span<SearchRun::Leg>> SearchRun::Grouped(std::vector<Leg>& legs
   return groups;
 }
 
-absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& queries) {
-  LC_RETURN_IF_ERROR(ChooseGenerations());
-  SearchAnswer answer;
-  answer.serving_generation = generation_;
-  answer.reach_overridden = !call_.evaluate_generations.empty();
-  answer.sequence = view_->sequence();
+std::vector<SearchRun::Leg> SearchRun::MakeLegs(const std::vector<BoundVector>& queries, SearchAnswer* answer) const {
   int64_t all = 0, reached = 0;
   for (const uint32_t g : view_->Generations(state_.record.last_generation)) {
     all += view_->VisibleRows(g, state_.record.last_generation);
@@ -172,25 +173,39 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
     const Route route = state_.reach.To(generation_, g, call_.adapter_mode);
     if (route.open()) reached += view_->VisibleRows(g, view_generation_);
   }
-  if (!answer.reach_overridden) answer.out_of_reach = static_cast<uint64_t>(std::max<int64_t>(0, all - reached));
-
   std::vector<Leg> legs;
+  bool any = false;
+  int64_t least = all;  // rows that every query reaches
   for (size_t q = 0; q < queries.size(); ++q) {
     if (!queries[q].status.ok()) continue;
-    int64_t met = 0;  // a stored item may reach less than queries of the generation asked for
+    int64_t met = 0, beyond = 0;
     for (const uint32_t g : generations_) {
       const int64_t rows = view_->VisibleRows(g, view_generation_);
       if (rows == 0) continue;
-      const Route route = RouteOf(queries[q], g);
+      Leg leg = LegOf(queries, q, g);
+      const bool open = leg.route.open() || leg.older != nullptr;
       // An override asks for this very comparison: the leg says why it cannot be.
-      if (!answer.reach_overridden && !route.open()) continue;
+      if (!answer->reach_overridden && !open) continue;
       met += rows;
-      legs.push_back({q, g, route.calibration, SearchResult()});
+      if (leg.older != nullptr && !state_.reach.To(generation_, g, call_.adapter_mode).open()) beyond += rows;
+      legs.push_back(std::move(leg));
     }
-    if (!answer.reach_overridden) {
-      answer.out_of_reach = std::max(answer.out_of_reach, static_cast<uint64_t>(std::max<int64_t>(0, all - met)));
-    }
+    // A stored item may reach less than queries of the generation asked for, or turn round and reach more.
+    least = std::min({least, met, reached + beyond});
+    any = true;
   }
+  if (!any) least = reached;
+  if (!answer->reach_overridden) answer->out_of_reach = static_cast<uint64_t>(std::max<int64_t>(0, all - least));
+  return legs;
+}
+
+absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& queries) {
+  LC_RETURN_IF_ERROR(ChooseGenerations(queries));
+  SearchAnswer answer;
+  answer.serving_generation = generation_;
+  answer.reach_overridden = !call_.evaluate_generations.empty();
+  answer.sequence = view_->sequence();
+  std::vector<Leg> legs = MakeLegs(queries, &answer);
   CompileFilter();
   answer.filter_share = PassingShare();
   const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
@@ -222,8 +237,9 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   return answer;
 }
 
-absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, BoundLeg* leg) {
-  const Route route = RouteOf(query, generation);
+absl::Status SearchRun::Bind(const BoundVector& query, const Leg& leg, BoundLeg* bound) {
+  const Route& route = leg.route;
+  const uint32_t generation = leg.generation;
   const Space& query_space = state_.Find(query.generation)->space;
   const Space& item_space = state_.Find(generation)->space;
   if (!route.open()) {
@@ -231,10 +247,10 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, Boun
                                      SpaceText(query_space), ", and generation ", generation, " is ",
                                      SpaceText(item_space), "; they cannot be compared"));
   }
-  SearchRequest& request = leg->request;
+  SearchRequest& request = bound->request;
   if (route.query != nullptr) {
     LC_ASSIGN_OR_RETURN(const std::vector<float> carried, Carried(*route.query, query.z));
-    LC_ASSIGN_OR_RETURN(leg->query, BoundQuery::Make(item_space, item_space, carried));
+    LC_ASSIGN_OR_RETURN(bound->query, BoundQuery::Make(item_space, item_space, carried));
   } else if (route.native) {
     // A longer vector of a newer generation compares by its leading numbers.
     const Space leading = LeadingSpace(query_space, item_space.dimension);
@@ -244,50 +260,71 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, Boun
       return Annotate(made.status(), StrCat("the first ", item_space.dimension,
                                             " numbers, which compare with generation ", generation));
     }
-    LC_ASSIGN_OR_RETURN(leg->query, std::move(made));
+    LC_ASSIGN_OR_RETURN(bound->query, std::move(made));
   }
-  if (leg->query) request.query = &*leg->query;
+  if (bound->query) request.query = &*bound->query;
   if (route.item != nullptr) {
-    LC_ASSIGN_OR_RETURN(leg->adapted_query, BoundQuery::Make(query_space, query_space, query.z));
+    LC_ASSIGN_OR_RETURN(bound->adapted_query, BoundQuery::Make(query_space, query_space, query.z));
     request.adapter = &route.item->adapter;
-    request.adapted_query = &*leg->adapted_query;
+    request.adapted_query = &*bound->adapted_query;
     request.adapted_rows = route.item->rows.get();
     request.carried = route.item->carried.get();
   }
-  request.generation = generation;
-  request.view_generation = view_generation_;
-  request.k = HitsRanked() + (query.left_out ? 1 : 0);
-  request.exact = call_.exact;
-  request.ef = call_.ef;
-  request.nprobe = call_.nprobe;
-  request.target_recall = call_.target_recall;
-  if (breadths_ != nullptr) request.breadth_factor = breadths_->FactorOf(view_generation_, generation);
-  request.profile = call_.profile || profile_;
-  SetFilter(generation, &request);
-  request.deadline = context_.deadline;
-  if (context_.cancelled) request.cancelled = &context_.cancelled;
+  SetRequest(generation, leg.fused() ? FusedCandidates(HitsRanked()) : HitsRanked() + (query.left_out ? 1 : 0),
+             &request);
   return absl::OkStatus();
+}
+
+void SearchRun::SetRequest(uint32_t generation, int64_t k, SearchRequest* request) {
+  request->generation = generation;
+  request->view_generation = view_generation_;
+  request->k = k;
+  request->exact = call_.exact;
+  request->ef = call_.ef;
+  request->nprobe = call_.nprobe;
+  request->target_recall = call_.target_recall;
+  if (breadths_ != nullptr) request->breadth_factor = breadths_->FactorOf(view_generation_, generation);
+  request->profile = call_.profile || profile_;
+  SetFilter(generation, request);
+  request->deadline = context_.deadline;
+  if (context_.cancelled) request->cancelled = &context_.cancelled;
 }
 
 void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs) {
   if (!found_.status().ok()) return;
   std::vector<BoundLeg> bound(legs.size());  // requests point into it
   std::vector<SearchRequest> requests;
-  std::vector<Leg*> asking;
+  std::vector<std::pair<size_t, size_t>> asking;  // leg, and its first request
   for (size_t i = 0; i < legs.size(); ++i) {
-    const absl::Status status = Bind(queries[legs[i].query], legs[i].generation, &bound[i]);
+    Leg& leg = legs[i];
+    absl::Status status;
+    if (leg.older != nullptr) status = BindOlder(leg, &bound[i]);
+    const bool by_route = leg.older == nullptr || leg.route.open();
+    if (status.ok() && by_route) status = Bind(queries[leg.query], leg, &bound[i]);
     if (!status.ok()) {
-      legs[i].result = status;
+      leg.result = status;
       continue;
     }
-    // Legs that share a number leave out what the others' plain distances put behind the k nearest: calibrated ones are
-    // ordered by others.
-    if (!legs[i].calibration) bound[i].request.query_number = static_cast<uint32_t>(legs[i].query) + 1;
+    asking.emplace_back(i, requests.size());
+    if (leg.older != nullptr) requests.push_back(bound[i].older_request);
+    if (!by_route) continue;
+    // Legs that share a number leave out what the others' plain distances put behind the k nearest: calibrated ones and
+    // those of two vectors are ordered by others.
+    const bool plain = !leg.route.calibration && leg.older == nullptr;
+    if (plain) bound[i].request.query_number = static_cast<uint32_t>(leg.query) + 1;
     requests.push_back(std::move(bound[i].request));
-    asking.push_back(&legs[i]);
   }
   std::vector<absl::StatusOr<SearchResult>> results = view_->SearchTogether(requests);
-  for (size_t i = 0; i < results.size(); ++i) asking[i]->result = std::move(results[i]);
+  for (const auto& [i, first] : asking) {
+    Leg& leg = legs[i];
+    if (leg.older == nullptr) {
+      leg.result = std::move(results[first]);
+      continue;
+    }
+    const size_t count = leg.fused() ? 2 : 1;
+    leg.result = FinishOlder(queries[leg.query], leg, bound[i], std::span(requests).subspan(first, count),
+                             std::span(results).subspan(first, count));
+  }
   CountHits(legs);
 }
 
@@ -337,7 +374,7 @@ QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, b
     any = true;
     for (const SearchHit& hit : leg->result->hits) {
       candidates.push_back(
-          {hit, leg->generation, leg->calibration ? leg->calibration->Of(hit.distance) : hit.distance});
+          {hit, leg->generation, leg->route.calibration ? leg->route.calibration->Of(hit.distance) : hit.distance});
     }
   }
   if (!any) {

@@ -18,10 +18,10 @@
 #include "server/engine/api/types.h"
 #include "server/engine/collection/answer_bytes.h"
 #include "server/engine/collection/collection.h"
+#include "server/engine/collection/row_samples.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_index.h"
 #include "server/engine/live/live_breadths.h"
-#include "stats/distance_calibration.h"
 
 namespace lightcone::server {
 
@@ -73,6 +73,7 @@ struct BoundVector {
   uint32_t generation = 0;         // generation whose space z lies in
   std::optional<ItemId> left_out;  // "more like this": the item itself
   bool carried = false;            // z is what an adapter made of another generation's vector
+  std::vector<OlderVector> older;  // the same query by older generations, each once
 };
 
 // Carries the embedding of an item by another generation into the space of `generation`, if an adapter that the mode
@@ -94,6 +95,8 @@ class SearchRun {
 
   // Factors for legs of searches that name no breadth. They must outlive the run.
   void UseBreadths(const LiveBreadths* breadths) { breadths_ = breadths; }
+  // Rows that searches with older vectors learn from. It must outlive the run. Needed for queries with any.
+  void UseSamples(RowSamples* samples) { samples_ = samples; }
   // Selects fields of the hits' payloads. It must outlive the run.
   void UseSelector(const PayloadSelector* selector) { selector_ = selector; }
 
@@ -107,12 +110,17 @@ class SearchRun {
   struct Leg {
     size_t query = 0;
     uint32_t generation = 0;
-    std::optional<DistanceCalibration> calibration;  // calibration of the leg's distances
+    Route route;                         // way of the query's own vector, with the calibration of the leg's distances
+    const OlderVector* older = nullptr;  // vector by the leg's generation, beside that or, where it is closed, alone
+    double older_weight = 0;
     absl::StatusOr<SearchResult> result;
+
+    bool fused() const { return older != nullptr && route.open(); }
   };
   struct BoundLeg {
-    std::optional<BoundQuery> query, adapted_query;
-    SearchRequest request;  // request that refers to both queries
+    std::optional<BoundQuery> query, adapted_query, older_query;
+    SearchRequest request;        // request that refers to the first two
+    SearchRequest older_request;  // request that refers to the last
   };
   struct Candidate {
     SearchHit hit;
@@ -120,7 +128,7 @@ class SearchRun {
     double ranked = 0;  // the distance, calibrated where its leg is
   };
 
-  absl::Status ChooseGenerations();
+  absl::Status ChooseGenerations(const std::vector<BoundVector>& queries);
   // The filter as bitmaps and tests, for rows of each generation, which are chosen before.
   void CompileFilter();
   // Of the collection's items, about: those that these let through, and that payloads do besides. 1 without a filter.
@@ -128,10 +136,23 @@ class SearchRun {
   // What of the filter a leg's request has to say.
   void SetFilter(uint32_t generation, SearchRequest* request);
   SearchProfile ProfileOf(std::span<const Leg> legs) const;
-  absl::Status CheckOverride() const;
+  absl::Status CheckOverride(const std::vector<BoundVector>& queries) const;
   // Closed when the leg is out of the query's reach.
   Route RouteOf(const BoundVector& query, uint32_t item_generation) const;
-  absl::Status Bind(const BoundVector& query, uint32_t generation, BoundLeg* leg);
+  // The query's vector by that generation, older than the one that is asked; nullptr: none.
+  static const OlderVector* OlderOf(const BoundVector& query, uint32_t item_generation);
+  // The leg of a query on the rows of a generation, before it is searched.
+  Leg LegOf(const std::vector<BoundVector>& queries, size_t query, uint32_t generation) const;
+  // The legs of all queries. Says in the answer what they leave out.
+  std::vector<Leg> MakeLegs(const std::vector<BoundVector>& queries, SearchAnswer* answer) const;
+  absl::Status Bind(const BoundVector& query, const Leg& leg, BoundLeg* bound);
+  absl::Status BindOlder(const Leg& leg, BoundLeg* bound);
+  // What requests say of a leg, whatever vector they bind.
+  void SetRequest(uint32_t generation, int64_t k, SearchRequest* request);
+  // The leg's answer from those of its requests: the older vector's, and, if there is another way, that one's.
+  absl::StatusOr<SearchResult> FinishOlder(const BoundVector& query, const Leg& leg, const BoundLeg& bound,
+                                           std::span<const SearchRequest> requests,
+                                           std::span<absl::StatusOr<SearchResult>> results);
   // Legs of some queries, side by side; rows that several of them scan are read once.
   void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs);
   // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.
@@ -151,6 +172,7 @@ class SearchRun {
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);
 
   const LiveBreadths* breadths_ = nullptr;
+  RowSamples* samples_ = nullptr;
   const PayloadSelector* selector_ = nullptr;
   bool profile_ = false;  // collected although the call may not ask for it
   Collection* const collection_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -59,14 +60,46 @@ absl::Status LookUpItem(const Collection& collection, uint32_t generation, const
   return absl::OkStatus();
 }
 
+// Fills in what the query carries of older generations.
+absl::Status BindOlder(const CollectionState& state, const GenerationRecord& generation, const Query& query,
+                       const std::string& field, BoundVector* bound) {
+  if (query.older_vectors.empty()) return absl::OkStatus();
+  if (!std::holds_alternative<std::vector<float>>(query.content)) {
+    return InvalidField(field + ".older_vectors", "given", "left out where there is no vector");
+  }
+  std::set<uint32_t> seen;
+  for (size_t j = 0; j < query.older_vectors.size(); ++j) {
+    const OlderVector& older = query.older_vectors[j];
+    const std::string name = StrCat(field, ".older_vectors[", j, "]");
+    const std::string number = StrCat(older.generation);
+    const GenerationRecord* record = state.Find(older.generation);
+    // Beside a canary's vector the one of the generation that serves is for the canary alone.
+    const bool for_canary = older.generation == generation.generation && !query.canary_vector.empty();
+    if (record == nullptr || (older.generation >= generation.generation && !for_canary)) {
+      const std::string allowed = generation.generation == 1
+                                      ? "left out: generation 1 is the oldest"
+                                      : StrCat("1 .. ", generation.generation - 1, ", older than the query's");
+      return InvalidField(name + ".generation", number, allowed);
+    }
+    if (!seen.insert(older.generation).second) {
+      return InvalidField(name + ".generation", number + ", given before", "each generation once");
+    }
+    LC_RETURN_IF_ERROR(CheckVector(record->space, older.z, name + ".vector"));
+    if (!for_canary) bound->older.push_back(older);
+  }
+  return absl::OkStatus();
+}
+
 // Fills in the vector of a query that is a vector or an item, or the reason why there is none.
 void BindQuery(const Collection& collection, const CollectionState& state, const GenerationRecord& generation,
                const SearchCall& call, size_t i, const Limits& limits, BoundVector* bound) {
   const Query& query = call.queries[i];
   bound->status = query.error;
   bound->generation = generation.generation;
-  if (!bound->status.ok() || std::holds_alternative<RawInput>(query.content)) return;
+  if (!bound->status.ok()) return;
   const std::string field = StrCat("queries[", i, "]");
+  bound->status = BindOlder(state, generation, query, field, bound);
+  if (!bound->status.ok() || std::holds_alternative<RawInput>(query.content)) return;
   if (const auto* vector = std::get_if<std::vector<float>>(&query.content)) {
     bound->status =
         CheckVector(generation.space, *vector, field + (query.is_canary_vector ? ".canary_vector" : ".vector"));
@@ -142,6 +175,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
                 context);
   run.UseBreadths(&served->live->breadths());
+  run.UseSamples(served->samples.get());
   run.UseSelector(&selector);
   const absl::Duration slow = absl::Milliseconds(context_.options.slow_search_ms);
   if (slow > absl::ZeroDuration()) run.CollectProfile();

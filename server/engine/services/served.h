@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "server/engine/collection/collection.h"
+#include "server/engine/collection/row_samples.h"
 
 namespace lightcone::server {
 
@@ -23,6 +24,7 @@ struct Served {
   std::shared_ptr<LiveFigures> live;
   std::shared_ptr<SearchTimes> search_times;
   std::shared_ptr<CanaryTally> canary;
+  std::shared_ptr<RowSamples> samples;
 };
 using ServedPtr = std::shared_ptr<const Served>;
 

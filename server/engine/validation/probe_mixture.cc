@@ -1,6 +1,7 @@
 #include "server/engine/validation/probe_mixture.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -91,18 +92,18 @@ absl::Status CommonItems::Take(Collection* collection, std::span<const Generatio
   return absl::OkStatus();
 }
 
-std::vector<std::vector<float>> CommonItems::SeenBy(const Leg& leg) const {
-  const Rows& rows = rows_.at(leg.generation);
+std::vector<std::vector<float>> CommonItems::SeenBy(uint32_t generation, const RankingWay& way) const {
+  const Rows& rows = rows_.at(generation);
   std::vector<std::vector<float>> seen(ids_.size());
   for (size_t i = 0; i < ids_.size(); ++i) {
     const std::span<const float> row(rows.values.data() + i * rows.dimension, rows.dimension);
-    if (leg.way->carry == nullptr) {
+    if (way.carry == nullptr) {
       seen[i].assign(row.begin(), row.end());
       continue;
     }
-    seen[i].resize(static_cast<size_t>(leg.way->carry->output_dimension()));
-    leg.way->carry->ApplyOne(row, seen[i]);
-    if (!CheckVector(leg.way->carry->target(), seen[i], "vector").ok()) seen[i].clear();
+    seen[i].resize(static_cast<size_t>(way.carry->output_dimension()));
+    way.carry->ApplyOne(row, seen[i]);
+    if (!CheckVector(way.carry->target(), seen[i], "vector").ok()) seen[i].clear();
   }
   return seen;
 }
@@ -113,9 +114,11 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
                                                                          const RankingRun& run,
                                                                          const SeeDistances& see) const {
   LC_DCHECK(rows_.contains(older.generation) && rows_.contains(newer.generation));
-  const std::vector<std::vector<float>> old_rows = SeenBy(older), new_rows = SeenBy(newer);
+  const auto old_rows = SeenBy(older.generation, *older.way), new_rows = SeenBy(newer.generation, *newer.way);
+  std::vector<std::vector<float>> beside_rows;
+  if (older.beside != nullptr) beside_rows = SeenBy(older.generation, *older.beside);
   std::vector<std::vector<QueryRanking>> all(shares.size(), std::vector<QueryRanking>(targets.size()));
-  std::vector<double> old_distances(ids_.size()), new_distances(ids_.size()), mixed(ids_.size());
+  std::vector<double> beside(ids_.size()), old_distances(ids_.size()), new_distances(ids_.size()), mixed(ids_.size());
   std::vector<int64_t> labels(ids_.size());
   const auto measure = [](const BoundQuery& query, const std::vector<std::vector<float>>& rows,
                           std::vector<double>* distances) {
@@ -126,6 +129,7 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
   for (size_t p = 0; p < targets.size(); ++p) {
     if (run.cancelled()) return absl::CancelledError("cancelled while it mixed a gallery");
     if (!older.way->queries[p] || !newer.way->queries[p]) continue;
+    if (older.beside != nullptr && !older.beside->queries[p]) continue;
     std::optional<size_t> own;
     for (size_t i = 0; i < ids_.size(); ++i) {
       labels[i] = targets[p].IsRelevant(ids_[i]) ? 1 : 0;
@@ -133,6 +137,13 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
     }
     measure(*older.way->queries[p], old_rows, &old_distances);
     measure(*newer.way->queries[p], new_rows, &new_distances);
+    if (older.beside != nullptr) {
+      measure(*older.beside->queries[p], beside_rows, &beside);
+      for (size_t i = 0; i < ids_.size(); ++i) {
+        // An item that the way makes no vector of stays infinitely far, whatever its fusion weighs.
+        if (std::isfinite(old_distances[i])) old_distances[i] = older.fusions[p].Of(beside[i], old_distances[i]);
+      }
+    }
     if (see) see(p, {old_distances, new_distances, labels, own});
     if (!older.calibrations.empty()) {
       for (double& distance : old_distances) distance = older.calibrations[p].Of(distance);

@@ -13,6 +13,7 @@
 #include "server/engine/api/validation_types.h"
 #include "server/engine/validation/probe_ranking.h"
 #include "stats/distance_calibration.h"
+#include "stats/distance_fusion.h"
 
 namespace lightcone::server {
 
@@ -30,9 +31,12 @@ class CommonItems {
     uint32_t generation = 0;
     const RankingWay* way = nullptr;
     std::span<const DistanceCalibration> calibrations = {};  // one a probe; empty: distances are plain
+    // Another way to the same rows, and one fusion a probe of its distances and those of `way`; nullptr: none.
+    const RankingWay* beside = nullptr;
+    std::span<const DistanceFusion> fusions = {};
   };
-  // What one probe's ranking is made of, item by item: plain distances by each leg, and 1 for relevant items. A
-  // distance is infinite if an adapter makes no vector of the item.
+  // What one probe's ranking is made of, item by item: plain or fused distances by each leg, and 1 for relevant items.
+  // A distance is infinite if an adapter makes no vector of the item.
   struct Distances {
     std::span<const double> older, newer;
     std::span<const int64_t> relevant;
@@ -40,7 +44,8 @@ class CommonItems {
   };
   using SeeDistances = std::function<void(size_t probe, const Distances&)>;
   // Ranks of the relevant items by exact distances, by share, then probe. The first share of the items, in random
-  // order, is reached as `newer`, the others as `older`. Calls `see` for every probe that has queries by both legs.
+  // order, is reached as `newer`, the others as `older`. Calls `see` for every probe that has queries by both legs, and
+  // by the way beside, if there is one.
   // CANCELLED. REQUIRES: Read got both generations.
   absl::StatusOr<std::vector<std::vector<QueryRanking>>> Rank(const Leg& older, const Leg& newer,
                                                               std::span<const double> shares,
@@ -57,7 +62,7 @@ class CommonItems {
   absl::Status Take(Collection* collection, std::span<const GenerationRecord* const> generations,
                     std::span<const uint64_t> ids);
   // The rows as a way sees them. A row is empty if the way's adapter makes no vector of it.
-  std::vector<std::vector<float>> SeenBy(const Leg& leg) const;
+  std::vector<std::vector<float>> SeenBy(uint32_t generation, const RankingWay& way) const;
 
   std::vector<uint64_t> ids_;  // in random order
   std::map<uint32_t, Rows> rows_;

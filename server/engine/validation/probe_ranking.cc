@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kBlockRows = 512;
 constexpr size_t kBlockProbes = 1'024;
-constexpr size_t kBlockRelevant = 2'000'000;  // relevant items, over all ways, that one pair of walks remembers
+constexpr size_t kBlockRelevant = 4'000'000;  // relevant items, over all ways, that one pair of walks remembers
 
 struct Block {
   std::vector<uint64_t> ids;
@@ -31,16 +31,19 @@ struct Standing {
 class BlockRanker {
  public:
   BlockRanker(Collection* collection, uint32_t generation, const Space& space, std::span<const RankingWay> ways,
-              std::span<const ProbeTarget> targets, size_t begin, size_t end, const RankingRun& run)
+              std::span<const FusedRanking> fused, std::span<const ProbeTarget> targets, size_t begin, size_t end,
+              const RankingRun& run)
       : collection_(collection),
         generation_(generation),
         space_(space),
         ways_(ways),
+        fused_(fused),
         targets_(targets),
         begin_(begin),
         end_(end),
         run_(run),
-        standings_(ways.size(), std::vector<Standing>(end - begin)) {}
+        scored_(ways.size()),
+        standings_(ways.size() + fused.size(), std::vector<Standing>(end - begin)) {}
 
   absl::Status Rank(std::vector<std::vector<QueryRanking>>* out, uint64_t* items) {
     for (size_t p = begin_; p < end_; ++p) {
@@ -60,7 +63,7 @@ class BlockRanker {
       }
     }
     LC_RETURN_IF_ERROR(Walk([&](const Block& block) { ScoreOthers(block); }));
-    for (size_t w = 0; w < ways_.size(); ++w) {
+    for (size_t w = 0; w < standings_.size(); ++w) {
       for (size_t p = begin_; p < end_; ++p) (*out)[w][p] = Summarise(standings_[w][p - begin_]);
     }
     return absl::OkStatus();
@@ -86,45 +89,100 @@ class BlockRanker {
     return flush();
   }
 
+  // A block's scores by a way: one row of them for each probe that has a query.
+  struct Scored {
+    std::vector<size_t> probes;
+    std::vector<float> scores;
+    std::vector<uint8_t> lost;      // 1: the adapter makes no vector of the row; empty: it makes one of all
+    std::vector<double> distances;  // as the scores, where a fusion needs them
+
+    const float* Row(size_t q, size_t rows) const { return scores.data() + q * rows; }
+  };
   // The rows as a way sees them.
   struct Seen {
     const float* rows;
     size_t stride;
     const RowFactors* factors;
   };
-  Seen SeenBy(const RankingWay& way, const Block& block) {
+  Seen SeenBy(const RankingWay& way, const Block& block, Scored* scored) {
+    scored->lost.clear();
     if (way.carry == nullptr) return {block.rows.data(), static_cast<size_t>(space_.dimension), block.factors.data()};
     const auto dimension = static_cast<size_t>(way.carry->output_dimension());
     carried_.resize(block.ids.size() * dimension);
     way.carry->Apply(block.rows, carried_);
     carried_factors_.resize(block.ids.size());
-    lost_.assign(block.ids.size(), 0);
+    scored->lost.assign(block.ids.size(), 0);
     for (size_t i = 0; i < block.ids.size(); ++i) {
       const std::span<float> row(carried_.data() + i * dimension, dimension);
-      lost_[i] = !CheckVector(way.carry->target(), row, "vector").ok();
+      scored->lost[i] = !CheckVector(way.carry->target(), row, "vector").ok();
       // A harmless vector stands in; its score is not used.
-      if (lost_[i]) std::fill(row.begin(), row.end(), 1.0f);
+      if (scored->lost[i]) std::fill(row.begin(), row.end(), 1.0f);
       carried_factors_[i] = FactorsOf(way.carry->target(), row);
     }
     return {carried_.data(), dimension, carried_factors_.data()};
   }
-  bool Lost(const RankingWay& way, size_t i) const { return way.carry != nullptr && lost_[i] != 0; }
 
   // Scores the whole block for every probe that has a query. Both walks score alike, so that an item as far away as a
-  // relevant one has the very same score.
+  // relevant one has the very same score. Lost items rank last, but before relevant items that are lost.
   void ScoreBlock(size_t w, const Block& block) {
+    Scored& scored = scored_[w];
+    scored.probes.clear();
     queries_.clear();
-    probes_.clear();
     for (size_t p = begin_; p < end_; ++p) {
       if (!ways_[w].queries[p] || targets_[p].relevant->empty()) continue;
       queries_.push_back(&*ways_[w].queries[p]);
-      probes_.push_back(p);
+      scored.probes.push_back(p);
     }
     if (queries_.empty()) return;
-    const Seen seen = SeenBy(ways_[w], block);
-    scores_.resize(queries_.size() * block.ids.size());
-    ScoreRowsBatch(QueryBatch(queries_), seen.rows, seen.stride, seen.factors, block.ids.size(), scores_.data(),
-                   block.ids.size());
+    const size_t rows = block.ids.size();
+    const Seen seen = SeenBy(ways_[w], block, &scored);
+    scored.scores.resize(queries_.size() * rows);
+    ScoreRowsBatch(QueryBatch(queries_), seen.rows, seen.stride, seen.factors, rows, scored.scores.data(), rows);
+    const auto needs = [w](const FusedRanking& f) { return f.older == w || f.newer == w; };
+    if (std::any_of(fused_.begin(), fused_.end(), needs)) {
+      scored.distances.resize(scored.scores.size());
+      for (size_t i = 0; i < scored.scores.size(); ++i) {
+        scored.distances[i] = queries_[i / rows]->DistanceFromScore(scored.scores[i]);
+      }
+    }
+    for (size_t i = 0; i < scored.scores.size() && !scored.lost.empty(); ++i) {
+      if (scored.lost[i % rows] != 0) scored.scores[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+
+  // The same of a fusion, from the distances of its ways.
+  void FuseBlock(const FusedRanking& fused, size_t rows) {
+    const Scored &older = scored_[fused.older], &newer = scored_[fused.newer];
+    fused_scores_.probes.clear();
+    fused_scores_.scores.clear();
+    for (size_t i = 0, j = 0; i < older.probes.size() && j < newer.probes.size();) {
+      if (older.probes[i] != newer.probes[j]) {
+        older.probes[i] < newer.probes[j] ? ++i : ++j;
+        continue;
+      }
+      const DistanceFusion& fusion = fused.by_probe[older.probes[i]];
+      fused_scores_.probes.push_back(older.probes[i]);
+      for (size_t r = 0; r < rows; ++r) {
+        const bool lost = !newer.lost.empty() && newer.lost[r] != 0;
+        fused_scores_.scores.push_back(
+            lost ? -std::numeric_limits<float>::infinity()
+                 : -static_cast<float>(fusion.Of(older.distances[i * rows + r], newer.distances[j * rows + r])));
+      }
+      ++i;
+      ++j;
+    }
+  }
+
+  // Calls `see` with the scores of each way, then of each fusion.
+  void ForEachScored(const Block& block, const std::function<void(size_t w, const Scored&)>& see) {
+    for (size_t w = 0; w < ways_.size(); ++w) {
+      ScoreBlock(w, block);
+      see(w, scored_[w]);
+    }
+    for (size_t f = 0; f < fused_.size(); ++f) {
+      FuseBlock(fused_[f], block.ids.size());
+      see(ways_.size() + f, fused_scores_);
+    }
   }
 
   void ScoreRelevant(const Block& block) {
@@ -133,37 +191,32 @@ class BlockRanker {
       if (wanted_.contains(block.ids[i])) wanted.push_back(i);
     }
     if (wanted.empty()) return;
-    for (size_t w = 0; w < ways_.size(); ++w) {
-      ScoreBlock(w, block);
-      for (size_t q = 0; q < probes_.size(); ++q) {
-        const ProbeTarget& target = targets_[probes_[q]];
+    ForEachScored(block, [&](size_t w, const Scored& scored) {
+      for (size_t q = 0; q < scored.probes.size(); ++q) {
+        const ProbeTarget& target = targets_[scored.probes[q]];
+        const float* const scores = scored.Row(q, block.ids.size());
         for (const size_t i : wanted) {
           if (block.ids[i] == target.own || !target.IsRelevant(block.ids[i])) continue;
-          const float score = scores_[q * block.ids.size() + i];
-          standings_[w][probes_[q] - begin_].relevant.push_back(
-              Lost(ways_[w], i) ? -std::numeric_limits<float>::infinity() : score);
+          standings_[w][scored.probes[q] - begin_].relevant.push_back(scores[i]);
         }
       }
-    }
+    });
   }
 
   void ScoreOthers(const Block& block) {
-    for (size_t w = 0; w < ways_.size(); ++w) {
-      ScoreBlock(w, block);
-      for (size_t q = 0; q < probes_.size(); ++q) {
-        Standing& standing = standings_[w][probes_[q] - begin_];
+    ForEachScored(block, [&](size_t w, const Scored& scored) {
+      for (size_t q = 0; q < scored.probes.size(); ++q) {
+        Standing& standing = standings_[w][scored.probes[q] - begin_];
         if (standing.relevant.empty()) continue;
-        CountAhead(ways_[w], block, targets_[probes_[q]], scores_.data() + q * block.ids.size(), &standing);
+        CountAhead(block, targets_[scored.probes[q]], scored.Row(q, block.ids.size()), &standing);
       }
-    }
+    });
   }
 
-  void CountAhead(const RankingWay& way, const Block& block, const ProbeTarget& target, const float* scores,
-                  Standing* standing) const {
+  static void CountAhead(const Block& block, const ProbeTarget& target, const float* scores, Standing* standing) {
     const float least = standing->relevant.back();
     for (size_t i = 0; i < block.ids.size(); ++i) {
-      // Lost items rank last, but before relevant items that are lost.
-      const float score = Lost(way, i) ? -std::numeric_limits<float>::infinity() : scores[i];
+      const float score = scores[i];
       if (score < least || block.ids[i] == target.own || target.IsRelevant(block.ids[i])) continue;
       const auto outranked = std::upper_bound(standing->relevant.begin(), standing->relevant.end(), score,
                                               [](float score, float relevant) { return score >= relevant; });
@@ -185,16 +238,17 @@ class BlockRanker {
   const uint32_t generation_;
   const Space& space_;
   const std::span<const RankingWay> ways_;
+  const std::span<const FusedRanking> fused_;
   const std::span<const ProbeTarget> targets_;
   const size_t begin_, end_;  // range of probes
   const RankingRun& run_;
-  std::vector<std::vector<Standing>> standings_;  // by way and probe
+  std::vector<Scored> scored_;                    // by way
+  Scored fused_scores_;                           // scores of the last fusion
+  std::vector<std::vector<Standing>> standings_;  // by way or, behind the ways, fusion; and by probe
   absl::flat_hash_set<uint64_t> wanted_;          // items relevant to some probe
-  std::vector<float> carried_, scores_;           // results of ScoreBlock: one row of scores a query
-  std::vector<const BoundQuery*> queries_;
-  std::vector<size_t> probes_;  // the probe of each query
+  std::vector<const BoundQuery*> queries_;        // queries of the way that is being scored
+  std::vector<float> carried_;
   std::vector<RowFactors> carried_factors_;
-  std::vector<uint8_t> lost_;  // 1: the adapter makes no vector of the row
 };
 
 }  // namespace
@@ -202,17 +256,19 @@ class BlockRanker {
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* collection, uint32_t generation,
                                                                    const Space& space, std::span<const RankingWay> ways,
                                                                    std::span<const ProbeTarget> targets,
-                                                                   const RankingRun& run, uint64_t* items) {
-  std::vector<std::vector<QueryRanking>> all(ways.size(), std::vector<QueryRanking>(targets.size()));
+                                                                   const RankingRun& run, uint64_t* items,
+                                                                   std::span<const FusedRanking> fused) {
+  const size_t rankings = ways.size() + fused.size();
+  std::vector<std::vector<QueryRanking>> all(rankings, std::vector<QueryRanking>(targets.size()));
   for (size_t begin = 0, end = 0; begin < targets.size(); begin = end) {
     size_t relevant = 0;
     while (end < targets.size() && end - begin < kBlockProbes) {
-      relevant += targets[end].relevant->size() * ways.size();
+      relevant += targets[end].relevant->size() * rankings;
       if (end > begin && relevant > kBlockRelevant) break;
       ++end;
     }
     run.report(StrCat("ranking items of generation ", generation, " for probes ", begin, " .. ", end - 1));
-    BlockRanker ranker(collection, generation, space, ways, targets, begin, end, run);
+    BlockRanker ranker(collection, generation, space, ways, fused, targets, begin, end, run);
     LC_RETURN_IF_ERROR(ranker.Rank(&all, items));
   }
   return all;

@@ -14,6 +14,7 @@
 #include "geometry/bound_query.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/validation/probe_relevance.h"
+#include "stats/distance_fusion.h"
 #include "stats/metrics.h"
 
 namespace lightcone::server {
@@ -25,6 +26,12 @@ struct RankingWay {
   std::vector<size_t> failed;                      // probes of whose vector the adapter or encoder made none
 };
 
+// Two ways at once: the distances by both, fused. Places are those among the ways of one call.
+struct FusedRanking {
+  size_t older = 0, newer = 0;
+  std::vector<DistanceFusion> by_probe;
+};
+
 struct RankingRun {
   std::function<bool()> cancelled;
   std::function<void(std::string_view step)> report;
@@ -34,11 +41,12 @@ struct RankingRun {
 // gallery has no relevant item, or the probe no query. A probe's own item is left out. An item of which an adapter
 // makes no vector ranks last. Among items at one distance the relevant ones come last, so that a model that makes one
 // vector of everything finds nothing. Scores are those of the float32 kernels. CANCELLED; DATA_LOSS. `items`: rows of
-// the gallery.
+// the gallery. With `fused` the ranks of those follow, in order; a probe needs queries by both ways there.
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* collection, uint32_t generation,
                                                                    const Space& space, std::span<const RankingWay> ways,
                                                                    std::span<const ProbeTarget> targets,
-                                                                   const RankingRun& run, uint64_t* items);
+                                                                   const RankingRun& run, uint64_t* items,
+                                                                   std::span<const FusedRanking> fused = {});
 
 // One value a probe: average precision, and whether a relevant item is among the first k. nullopt if `first` is 0.
 struct ProbeMeasures {

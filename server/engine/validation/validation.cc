@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "index/api/search.h"
+#include "server/engine/validation/both_queries.h"
 #include "server/engine/validation/probe_calibration.h"
 #include "server/engine/validation/probe_mixture.h"
 #include "stats/metrics.h"
@@ -139,6 +140,42 @@ void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport
   if (measured > 0) pair->ways[*item].missed = static_cast<double>(missed) / static_cast<double>(measured);
 }
 
+constexpr double kGainRounding = 1e-12;
+
+// The verdict by these ways, and the best that passes.
+std::pair<Verdict, const WayReport*> BestOf(double tolerance, std::span<const WayReport> ways) {
+  const WayReport* best = nullptr;
+  bool measured = false, better = false, sure = false;
+  for (const WayReport& way : ways) {
+    measured = measured || way.map_gain.samples > 0;
+    if (!way.in_reach || way.map_gain.samples == 0) continue;
+    // This is the standard criterion.
+    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kGainRounding) continue;
+    better = true;
+    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kGainRounding) continue;
+    sure = true;
+    if (way.dips_in_force() || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
+    best = &way;
+  }
+  return {best != nullptr ? Verdict::kPassed
+          : !measured     ? Verdict::kUnmeasured
+          : !better       ? Verdict::kWorse
+          : !sure         ? Verdict::kUncertain
+                          : Verdict::kDips,
+          best};
+}
+
+// Whether both queries pass, and beside which way searches rank by them: the best that passes, else the best.
+void DecideBoth(double tolerance, PairReport* pair) {
+  const WayReport* best = BestOf(tolerance, pair->both).second;
+  pair->both_pass = best != nullptr;
+  for (const WayReport& way : pair->both) {
+    if (pair->both_pass || way.map_gain.samples == 0) continue;
+    if (best == nullptr || way.figures.map.value > best->figures.map.value) best = &way;
+  }
+  if (best != nullptr) pair->both_beside = best->way;
+}
+
 class Validation {
  public:
   Validation(const ValidationInput& input, const RankingRun& run)
@@ -156,12 +193,32 @@ class Validation {
     RankingWay way;
   };
 
+  // The older generation's own queries beside a way: one of the pair's reports of both.
+  struct Beside {
+    size_t way = 0;  // place among the ways
+    WeighedFusions by_weight;
+    std::vector<DistanceFusion> fusions;  // one a probe, by the weight that it is measured with
+  };
+  struct PairWays {
+    RankingWay self;  // the older generation's own queries
+    std::vector<Way> ways;
+    std::vector<Beside> beside;
+  };
+
   absl::StatusOr<const ProbeVectors*> VectorsOf(uint32_t generation);
   absl::StatusOr<RankingWay> Self(uint32_t generation);
+  // The most that an adapter between the two was fitted from.
+  uint64_t FittedPairs(uint32_t older) const;
   absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
+  // What searches that carry vectors of both generations would learn, beside every way that is in reach.
+  absl::StatusOr<std::vector<Beside>> BesideWays(const GenerationRecord& older, const RankingWay& self,
+                                                 const std::vector<Way>& ways);
+  // Fills a report of both queries beside each way, and chooses weights. `by_weight`: ranks behind those of the ways.
+  void ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_weight, PairWays* ways,
+                  PairReport* pair);
   // Fills the mixture of each way, the verdict, P_com and P_up.
-  absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
+  absl::Status MeasureCommon(const GenerationRecord& older, const PairWays& all, PairReport* pair);
   // Measures mixtures by the plain distance and, if wanted, calibrated. Sets `ends` to the measures of a gallery of old
   // items alone and of new items alone.
   absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
@@ -197,6 +254,15 @@ absl::StatusOr<RankingWay> Validation::Self(uint32_t generation) {
   return WayOf(*vectors, space, space, nullptr, nullptr);
 }
 
+uint64_t Validation::FittedPairs(uint32_t older) const {
+  int64_t most = 0;
+  for (const auto& [from, to] : {std::pair(newer_.generation, older), std::pair(older, newer_.generation)}) {
+    const ServedAdapter* adapter = state_.reach.Between(from, to, AdapterMode::kDefault);
+    if (adapter != nullptr) most = std::max(most, adapter->status.pairs);
+  }
+  return static_cast<uint64_t>(most);
+}
+
 absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const GenerationRecord& older) {
   const Reach& reach = state_.reach;
   LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(newer_.generation));
@@ -218,40 +284,91 @@ absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const Generation
   return ways;
 }
 
+absl::StatusOr<std::vector<Validation::Beside>> Validation::BesideWays(const GenerationRecord& older,
+                                                                       const RankingWay& self,
+                                                                       const std::vector<Way>& ways) {
+  RowSamples samples(input_.collection->store(), input_.collection->number());
+  const PinnedView view = input_.collection->Pin();
+  LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples.Of(*view, older.generation));
+  std::vector<Beside> all;
+  for (size_t w = 0; w < ways.size(); ++w) {
+    if (!ways[w].in_reach) continue;
+    RowSamplePtr seen = rows;
+    if (ways[w].mode == AdapterMode::kItem) {
+      seen = samples.CarriedOf(rows, *state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem));
+    }
+    all.push_back({w, FusionsOf(*rows, self, *seen, ways[w].way), {}});
+  }
+  return all;
+}
+
+void Validation::ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_weight,
+                            PairWays* ways, PairReport* pair) {
+  LC_DCHECK(by_weight.size() == ways->beside.size() * kOlderWeights.size());
+  for (Beside& beside : ways->beside) {
+    const Way& way = ways->ways[beside.way];
+    std::vector<ProbeMeasures> measured;
+    for (const auto& ranks : by_weight.first(kOlderWeights.size())) {
+      measured.push_back(WithFailed(MeasuresOf(ranks), way.way, old_self));
+    }
+    by_weight = by_weight.subspan(kOlderWeights.size());
+    const ChosenWeights chosen = ChooseWeights(measured, old_self);
+    const ProbeMeasures both = MeasuresBy(measured, chosen);
+    beside.fusions = FusionsBy(beside.by_weight, chosen);
+    WayReport& report = pair->both.emplace_back();
+    report.way = way.mode;
+    report.older_weight = kOlderWeights[chosen.all];
+    report.figures = FiguresOf(both);
+    report.cmc1_gain = GainOf(both.cmc1, old_self.cmc1);
+    report.map_gain = GainOf(both.ap, old_self.ap);
+  }
+}
+
 absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* pair) {
   pair->item_generation = older.generation;
-  LC_ASSIGN_OR_RETURN(const std::vector<Way> ways, WaysTo(older));
-  LC_ASSIGN_OR_RETURN(RankingWay self, Self(older.generation));
-  std::vector<RankingWay> all = {std::move(self)};
-  for (const Way& way : ways) all.push_back(way.way);
-  LC_ASSIGN_OR_RETURN(const auto ranks,
-                      RankGallery(input_.collection, older.generation, older.space, all, targets_, run_, &pair->items));
+  PairWays all;
+  LC_ASSIGN_OR_RETURN(all.ways, WaysTo(older));
+  LC_ASSIGN_OR_RETURN(all.self, Self(older.generation));
+  LC_ASSIGN_OR_RETURN(all.beside, BesideWays(older, all.self, all.ways));
+  std::vector<RankingWay> ways = {all.self};
+  for (const Way& way : all.ways) ways.push_back(way.way);
+  std::vector<FusedRanking> fused;
+  for (const Beside& beside : all.beside) {
+    for (const auto& fusions : beside.by_weight) fused.push_back({0, beside.way + 1, fusions});
+  }
+  LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, older.generation, older.space, ways, targets_,
+                                                    run_, &pair->items, fused));
   const ProbeMeasures old_self = MeasuresOf(ranks[0]);
   pair->old_self = FiguresOf(old_self);
-  for (size_t w = 0; w < ways.size(); ++w) {
-    const ProbeMeasures cross = WithFailed(MeasuresOf(ranks[w + 1]), ways[w].way, old_self);
+  for (size_t w = 0; w < all.ways.size(); ++w) {
+    const ProbeMeasures cross = WithFailed(MeasuresOf(ranks[w + 1]), all.ways[w].way, old_self);
     WayReport& report = pair->ways.emplace_back();
-    report.way = ways[w].mode;
-    report.in_reach = ways[w].in_reach;
+    report.way = all.ways[w].mode;
+    report.in_reach = all.ways[w].in_reach;
     report.figures = FiguresOf(cross);
     report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
     report.map_gain = GainOf(cross.ap, old_self.ap);
   }
+  ReportBoth(old_self, std::span(ranks).subspan(ways.size()), &all, pair);
   CountMissed(ranks, pair);
-  return MeasureCommon(older, ways, pair);
+  return MeasureCommon(older, all, pair);
 }
 
-absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair) {
+absl::Status Validation::MeasureCommon(const GenerationRecord& older, const PairWays& all, PairReport* pair) {
+  const std::vector<Way>& ways = all.ways;
   std::vector<const GenerationRecord*> generations = {&older, &newer_};
   const uint32_t reference = input_.reference_generation;
   if (reference != 0 && reference != older.generation) generations.push_back(state_.Find(reference));
   run_.report(StrCat("items that generations ", older.generation, " and ", newer_.generation, " both embedded"));
   LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
   pair->common_items = common.size();
+  pair->fitted_pairs = FittedPairs(older.generation);
   if (common.size() < kCommonMin) {
     const std::string few = StrCat("both embedded ", common.size(), " items; ", kCommonMin, " are needed");
-    for (WayReport& way : pair->ways) {
-      if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
+    for (auto* reports : {&pair->ways, &pair->both}) {
+      for (WayReport& way : *reports) {
+        if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
+      }
     }
     Decide(input_.tolerance, pair);
     return absl::OkStatus();
@@ -260,8 +377,15 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   std::vector<MixtureEnds> ends(ways.size());
   for (size_t w = 0; w < ways.size(); ++w) {
     run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
-    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
-                                      &pair->ways[w], &ends[w]));
+    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way, {}, nullptr, {}},
+                                      {newer_.generation, &newer_self, {}, nullptr, {}}, &pair->ways[w], &ends[w]));
+  }
+  for (size_t b = 0; b < all.beside.size(); ++b) {
+    const Beside& beside = all.beside[b];
+    MixtureEnds unused;
+    const CommonItems::Leg both{older.generation, &ways[beside.way].way, {}, &all.self, beside.fusions};
+    LC_RETURN_IF_ERROR(
+        MeasureMixture(common, both, {newer_.generation, &newer_self, {}, nullptr, {}}, &pair->both[b], &unused));
   }
   Decide(input_.tolerance, pair);
   if (pair->ways.empty()) return absl::OkStatus();
@@ -313,7 +437,8 @@ absl::StatusOr<ProbeMeasures> Validation::MeasureSelf(const CommonItems& common,
                                                       const ProbeMeasures* has) {
   LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
   const double none[] = {0};
-  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
+  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way, {}, nullptr, {}},
+                                                    {generation, &way, {}, nullptr, {}}, none, targets_, run_));
   ProbeMeasures measures = MeasuresOf(ranks[0]);
   return has == nullptr ? std::move(measures) : WithFailed(std::move(measures), way, *has);
 }
@@ -404,29 +529,14 @@ std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t genera
 }
 
 void Decide(double tolerance, PairReport* pair) {
-  constexpr double kRounding = 1e-12;
-  const WayReport* best = nullptr;
-  bool measured = false, better = false, sure = false;
-  for (const WayReport& way : pair->ways) {
-    measured = measured || way.map_gain.samples > 0;
-    if (!way.in_reach || way.map_gain.samples == 0) continue;
-    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kRounding) continue;  // This is the standard criterion.
-    better = true;
-    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kRounding) continue;
-    sure = true;
-    if (way.dips_in_force() || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
-    best = &way;
-  }
-  pair->verdict = best != nullptr ? Verdict::kPassed
-                  : !measured     ? Verdict::kUnmeasured
-                  : !better       ? Verdict::kWorse
-                  : !sure         ? Verdict::kUncertain
-                                  : Verdict::kDips;
+  const auto [verdict, best] = BestOf(tolerance, pair->ways);
+  pair->verdict = verdict;
+  DecideBoth(tolerance, pair);
   if (best == nullptr) return;
   pair->chosen = best->way;
   // Missed probes come on top of the loss that the interval does not exclude: both share one tolerance.
   const double missed = best->way == AdapterMode::kItem ? best->missed.value_or(0) : 0;
-  pair->every_item = missed > 0 && std::max(missed, missed - best->cmc1_gain.low) > tolerance + kRounding;
+  pair->every_item = missed > 0 && std::max(missed, missed - best->cmc1_gain.low) > tolerance + kGainRounding;
 }
 
 absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,

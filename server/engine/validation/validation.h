@@ -42,7 +42,8 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
 // Older generations of which a view of `generation` serves items, ascending.
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation);
 
-// Fills verdict and chosen from the gains of the ways and their mixed galleries. stats/bootstrap.h defines intervals.
+// Fills verdict and chosen from the gains of the ways and their mixed galleries, and both_pass and both_beside from
+// those of both. stats/bootstrap.h defines intervals.
 void Decide(double tolerance, PairReport* pair);
 
 }  // namespace lightcone::server

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 
 #include "absl/strings/str_format.h"
@@ -64,6 +65,7 @@ Json ToJson(const WayReport& w) {
                {"dips", w.dips}};
   if (w.calibration) json["calibration"] = ToJson(*w.calibration);
   if (w.missed) json["missed"] = *w.missed;
+  if (w.older_weight) json["older_weight"] = *w.older_weight;
   return json;
 }
 Json ToJson(const PairReport& p) {
@@ -78,6 +80,14 @@ Json ToJson(const PairReport& p) {
                {"common_items", p.common_items}};
   if (p.replaced) json["replaced"] = true;
   if (p.every_item) json["every_item"] = true;
+  if (!p.both.empty()) {
+    Json both = Json::array();
+    for (const WayReport& way : p.both) both.push_back(ToJson(way));
+    json["both"] = std::move(both);
+    json["both_pass"] = p.both_pass;
+    if (p.both_beside) json["both_beside"] = std::string(WayName(*p.both_beside));
+  }
+  if (p.fitted_pairs > 0) json["fitted_pairs"] = p.fitted_pairs;
   if (p.reverse) json["reverse"] = ToJson(*p.reverse);
   for (const auto& [name, share] : kCommonShares) {
     if (p.*share) json[name] = *(p.*share);
@@ -178,6 +188,8 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->fields().Read("dips", &way->dips);
   ReadMixture(in, &way->mixture);
   in->Read("missed", &way->missed);
+  in->Read("older_weight", &way->older_weight);
+  if (way->older_weight && !(*way->older_weight >= 0 && *way->older_weight <= 1)) in->fields().Fail("older_weight");
   if (!in->fields().Has("calibration")) return;
   in->ReadObject("calibration", [&](ReportReader* one) { ReadCalibration(one, &way->calibration.emplace()); });
 }
@@ -195,6 +207,14 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   for (const auto& [name, share] : kCommonShares) in->Read(name, &(pair->*share));
   for (const auto& [name, interval] : kCommonIntervals) in->Read(name, &(pair->*interval));
   in->ReadList("ways", [&](ReportReader* way) { ReadWay(way, &pair->ways.emplace_back()); });
+  if (in->fields().Has("fitted_pairs")) in->fields().Read("fitted_pairs", &pair->fitted_pairs);
+  if (!in->fields().Has("both")) return;  // A record of an older server, or no way was open.
+  in->ReadList("both", [&](ReportReader* way) {
+    ReadWay(way, &pair->both.emplace_back());
+    if (!pair->both.back().older_weight) way->fields().Fail("older_weight");
+  });
+  in->fields().Read("both_pass", &pair->both_pass);
+  if (in->fields().Has("both_beside")) in->Read("both_beside", kWays, &pair->both_beside.emplace());
 }
 
 std::string Shown(const Estimate& e) { return absl::StrFormat("%.3f (%.3f .. %.3f)", e.value, e.low, e.high); }
@@ -209,7 +229,31 @@ std::string HowRanked(const PairReport& pair) {
   return "";
 }
 
+// What searches find that carry vectors of both generations.
+std::string TextOfBoth(const PairReport& pair) {
+  for (const WayReport& way : pair.both) {
+    if (way.way != pair.both_beside) continue;
+    const std::string beside =
+        way.way == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(way.way), " adapter");
+    return StrCat("; the old query (weight ", *way.older_weight, ") beside ", beside, ": CMC@1 ",
+                  Shown(way.figures.cmc1), ", mAP ", Shown(way.figures.map), ", gains ", Shown(way.cmc1_gain), " and ",
+                  Shown(way.map_gain),
+                  !pair.both_pass ? ", which does not pass either"
+                  : pair.verdict == Verdict::kPassed
+                      ? ", which passes, too"
+                      : StrCat(", which passes: for searches that carry the query's vector by generation ",
+                               pair.item_generation, " in older_vectors, and for no others"));
+  }
+  return "";
+}
+
 }  // namespace
+
+bool ValidationReport::passes_by_both() const {
+  return !passed && std::all_of(pairs.begin(), pairs.end(), [](const PairReport& pair) {
+    return pair.verdict == Verdict::kPassed || pair.both_pass;
+  });
+}
 
 std::string_view VerdictName(Verdict verdict) { return NameOf(kVerdicts, verdict, "unmeasured"); }
 std::string_view WayName(AdapterMode way) { return NameOf(kWays, way, "none"); }
@@ -282,21 +326,32 @@ std::string TextOf(const PairReport& pair) {
                    way.in_reach ? "" : " (out of reach)", ": CMC@1 ", Shown(way.figures.cmc1), ", mAP ",
                    Shown(way.figures.map), ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain));
   }
+  text += "; ";
   switch (pair.verdict) {
     case Verdict::kPassed:
-      return StrCat(
-          text, "; passed by ",
+      text += StrCat(
+          "passed by ",
           pair.chosen == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(pair.chosen), " adapter"),
           HowRanked(pair),
           pair.every_item ? ", which carries every item: candidates of another way miss too much" : "");
+      break;
     case Verdict::kWorse:
-      return text + "; no way that is open finds them as well as their own generation does";
+      text += "no way that is open finds them as well as their own generation does";
+      break;
     case Verdict::kUncertain:
-      return StrCat(text, "; ", pair.old_self.cmc1.samples,
-                    " probes are too few to exclude a loss beyond the tolerance: put more");
+      text +=
+          StrCat(pair.old_self.cmc1.samples, " probes are too few to exclude a loss beyond the tolerance: put more");
+      break;
     default:
-      return text + "; a partly backfilled gallery would fall below its start";
+      text += "a partly backfilled gallery would fall below its start";
   }
+  text += TextOfBoth(pair);
+  const uint64_t seen = std::min(pair.fitted_pairs, pair.common_items);
+  if (seen > 0) {
+    text += StrCat("; P_com and mixtures are of ", pair.common_items, " items that both embedded, up to ", seen,
+                   " of them pairs that an adapter was fitted from: there they are better than elsewhere");
+  }
+  return text;
 }
 
 }  // namespace lightcone::server

@@ -5,10 +5,14 @@ const ways = { none: 'plain distance', query: 'query adapter', item: 'item adapt
 const tones = { passed: 'good', worse: 'bad', uncertain: 'warn', dips: 'bad', unmeasured: 'warn' };
 const interval = (e) => h('span', { class: 'whole' }, number(e.value, 3), h('span', { class: 'quietly' }, ` ${number(e.low, 3)} … ${number(e.high, 3)}`));
 
+// Ways of the new query alone, then those of both queries.
+const waysOf = (pair) => [...pair.ways, ...(pair.both || [])];
+const nameOf = (way) => way.older_weight === undefined ? ways[way.way] : `old query (${way.older_weight}) beside ${ways[way.way]}`;
+
 function rowsOf(pair) {
   const old = [`its own queries`, interval(pair.old_self.cmc1), interval(pair.old_self.map), '–', '–', ''];
-  return [old, ...pair.ways.map((way) => [
-    h('span', {}, ways[way.way], ' ', pair.verdict === 'passed' && way.way === pair.chosen && badge('chosen', 'good'), pair.every_item && way.way === 'item' && badge('carries every item', 'warn'), !way.in_reach && badge('out of reach', 'warn'), way.dips && badge('dips', 'bad')),
+  return [old, ...waysOf(pair).map((way) => [
+    h('span', {}, nameOf(way), ' ', way.older_weight !== undefined && pair.both_pass && way.way === pair.both_beside && badge('passes with both', 'good'), way.older_weight === undefined && pair.verdict === 'passed' && way.way === pair.chosen && badge('chosen', 'good'), pair.every_item && way.way === 'item' && way.older_weight === undefined && badge('carries every item', 'warn'), !way.in_reach && badge('out of reach', 'warn'), way.dips && badge('dips', 'bad')),
     interval(way.figures.cmc1), interval(way.figures.map), interval(way.cmc1_gain), interval(way.map_gain),
     way.mixture.map((p) => `${Math.round(100 * p.share)} %: ${number(p.map, 3)}`).join(' · ')])];
 }
@@ -17,9 +21,9 @@ function rowsOf(pair) {
 function calibrationOf(pair, way) {
   const c = way.calibration;
   if (!c) return null;
-  if (c.none_because) return h('p', { class: 'quietly' }, `Calibration of the ${ways[way.way]}: none, ${c.none_because}`);
-  const chosen = pair.verdict === 'passed' && way.way === pair.chosen;
-  return h('p', { class: 'quietly' }, `Calibration of the ${ways[way.way]}: ${number(c.offset, 3)} + ${number(c.slope, 3)} × distance; on held-out probes it gains CMC@1 `,
+  if (c.none_because) return h('p', { class: 'quietly' }, `Calibration of the ${nameOf(way)}: none, ${c.none_because}`);
+  const chosen = way.older_weight === undefined ? pair.verdict === 'passed' && way.way === pair.chosen : way.way === pair.both_beside;
+  return h('p', { class: 'quietly' }, `Calibration of the ${nameOf(way)}: ${number(c.offset, 3)} + ${number(c.slope, 3)} × distance; on held-out probes it gains CMC@1 `,
     interval(c.cmc1_gain), ', mAP ', interval(c.map_gain), `; mAP ${c.mixture.map((p) => `${Math.round(100 * p.share)} %: ${number(p.map, 3)}`).join(' · ')} `,
     badge(c.wins ? (chosen ? 'in force' : 'wins') : 'does not win', c.wins ? 'good' : undefined), chosen && c.wins && way.dips && !c.dips && badge('dips without it', 'warn'));
 }
@@ -33,7 +37,7 @@ function pairOf(pair) {
     h('h3', {}, `On ${plural(pair.items, 'item')} of generation ${pair.item_generation} `, badge(pair.verdict, tones[pair.verdict])),
     pair.ways.length > 0 ? table([['Queries by'], ['CMC@1'], ['mAP'], ['Gain in CMC@1'], ['Gain in mAP'], ['mAP while items are embedded anew']], rowsOf(pair), `Generation ${pair.item_generation}`)
       : h('p', { class: 'quietly' }, 'No adapter leads there, and the spaces differ.'),
-    pair.ways.map((way) => calibrationOf(pair, way)),
+    waysOf(pair).map((way) => calibrationOf(pair, way)),
     measures.length > 0 && h('p', { class: 'quietly' }, `${measures.join(', ')}, over ${plural(pair.common_items, 'item')} that both embedded`));
 }
 

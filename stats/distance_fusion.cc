@@ -1,0 +1,64 @@
+#include "stats/distance_fusion.h"
+
+#include <cmath>
+#include <vector>
+
+#include "base/dcheck.h"
+
+namespace lightcone {
+namespace {
+
+// A deviation that a division may be made by: not that of distances that rounding alone tells apart.
+double UsableDeviation(double deviation, double size) {
+  constexpr double kRounding = 1e-9;
+  return std::isfinite(deviation) && deviation > kRounding * size ? deviation : 1;
+}
+
+}  // namespace
+
+DistanceScale DistanceScale::Of(std::span<const double> distances) {
+  double sum = 0, size = 0;
+  double count = 0;
+  for (const double d : distances) {
+    if (!std::isfinite(d)) continue;
+    sum += d;
+    size += std::abs(d);
+    ++count;
+  }
+  if (count == 0) return {};
+  DistanceScale scale{sum / count, 1};
+  double squares = 0;
+  for (const double d : distances) {
+    if (std::isfinite(d)) squares += (d - scale.mean) * (d - scale.mean);
+  }
+  scale.deviation = UsableDeviation(std::sqrt(squares / count), size / count);
+  return scale;
+}
+
+DistanceFusion DistanceFusion::Make(std::span<const double> older, std::span<const double> newer, double older_weight) {
+  LC_DCHECK(older.size() == newer.size());
+  LC_DCHECK(older_weight >= 0 && older_weight <= 1);
+  std::vector<double> of_older, of_newer;
+  for (size_t i = 0; i < older.size(); ++i) {
+    if (!std::isfinite(older[i]) || !std::isfinite(newer[i])) continue;
+    of_older.push_back(older[i]);
+    of_newer.push_back(newer[i]);
+  }
+  const DistanceScale from = DistanceScale::Of(of_older), to = DistanceScale::Of(of_newer);
+  double squares = 0;
+  for (size_t i = 0; i < of_older.size(); ++i) {
+    const double z = older_weight * (of_older[i] - from.mean) / from.deviation +
+                     (1 - older_weight) * (of_newer[i] - to.mean) / to.deviation;
+    squares += z * z;
+  }
+  // The mean of two standardised distances that do not agree lies nearer to 0 than either.
+  const double spread =
+      of_older.empty() ? 1 : UsableDeviation(std::sqrt(squares / static_cast<double>(of_older.size())), 1);
+  DistanceFusion fusion;
+  fusion.older_slope = older_weight * to.deviation / (from.deviation * spread);
+  fusion.newer_slope = (1 - older_weight) / spread;
+  fusion.offset = to.mean - fusion.older_slope * from.mean - fusion.newer_slope * to.mean;
+  return fusion;
+}
+
+}  // namespace lightcone

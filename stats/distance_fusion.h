@@ -1,0 +1,31 @@
+// Makes one distance of two that different models give the same item: each standardised over the items of a gallery,
+// their weighted mean, put on the scale of the second model's distances.
+// Threads: values and pure functions.
+#pragma once
+
+#include <span>
+
+namespace lightcone {
+
+// Mean and deviation of a query's distances to the rows of a gallery, or to a sample of them.
+struct DistanceScale {
+  double mean = 0, deviation = 1;
+
+  // Of the finite ones. Without any, and where all are alike, the deviation is 1.
+  static DistanceScale Of(std::span<const double> distances);
+};
+
+// offset + older_slope * older + newer_slope * newer. Both slopes are 0 or more, so that a row that is farther by both
+// is never nearer by this.
+struct DistanceFusion {
+  double offset = 0, older_slope = 0, newer_slope = 1;
+
+  // Of `older_weight` parts of the standardised older distance and 1 - older_weight of the standardised newer one. It
+  // has the mean and the deviation that the newer distances have over the rows. The spans are distances to the same
+  // rows; pairs that are not both finite are left out. REQUIRES: both are as long; 0 <= older_weight <= 1.
+  static DistanceFusion Make(std::span<const double> older, std::span<const double> newer, double older_weight);
+
+  double Of(double older, double newer) const { return offset + older_slope * older + newer_slope * newer; }
+};
+
+}  // namespace lightcone
