@@ -206,7 +206,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   answer.reach_overridden = !call_.evaluate_generations.empty();
   answer.sequence = view_->sequence();
   std::vector<Leg> legs = MakeLegs(queries, &answer);
-  CompileFilter();
+  LC_RETURN_IF_ERROR(CompileFilter());
   answer.filter_share = PassingShare();
   const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
   const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)]); };
@@ -427,7 +427,8 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
                      c.hit.uncertainty,
                      std::move(row.record.payload_json),
                      {},
-                     std::string(c.hit.segment)});
+                     std::string(c.hit.segment),
+                     c.hit.internal_id});
   }
   return call_.with_vector ? FillVectors(kept, hits) : absl::OkStatus();
 }
