@@ -530,8 +530,10 @@ void AddImportFlags(CLI::App* app, ImportFlags* flags) {
   app->add_option("--format", flags->format,
                   "Format of the rows: auto (by extension), npy, fvecs, bvecs, jsonl or images")
       ->capture_default_str();
-  app->add_option("--ids", flags->ids,
-                  "File of ids and payloads: npy of integers, or a line for each row; default: row numbers");
+  app->add_option(
+      "--ids", flags->ids,
+      "File of ids and payloads: npy of integers, a line for each row, or the .json that `generation adapter "
+      "sample --json` printed; default: row numbers");
   app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
       ->delimiter(',');
   app->add_flag("--ignore-fields", flags->ignore_fields,
