@@ -508,8 +508,11 @@ absl::Status RunImport(Context& context, const ImportFlags& flags) {
   if (status.ok()) status = finished;
   const absl::Status saved = ledger.Save();
   if (!status.ok()) {
-    absl::Status told = MakeStatus(status.code(), StrCat(status.message(), "\nrows up to ", ledger.written_to(),
-                                                         " are written; go on with --start ", ledger.written_to()));
+    const bool may_skip = absl::IsInvalidArgument(status) && skipped == nullptr;
+    absl::Status told =
+        MakeStatus(status.code(), StrCat(status.message(), "\nrows up to ", ledger.written_to(),
+                                         " are written; go on with --start ", ledger.written_to(),
+                                         may_skip ? ", and with --skip-invalid FILE to leave out such rows" : ""));
     status.ForEachPayload([&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
     return told;
   }
