@@ -23,6 +23,7 @@ deb: build
 	cd build && cpack -G DEB
 
 # The whole story on data that is drawn on the spot: train, embed, upgrade without backfilling, kill, compare.
+# DATA=text:DIR tells it with texts and their embeddings by two models (docs/start/your-text-model.md).
 demo: build
 	build/bin/lightcone demo --data $(DATA) --seed $(SEED) --dir demo --json demo/result.json
 

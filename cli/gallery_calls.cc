@@ -18,10 +18,13 @@ absl::Status CreateGallery(client::Client& client, const std::string& collection
   return client.CreateCollection(request).status();
 }
 
-absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation) {
+absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation,
+                           const std::string& force_reason) {
   v1::ActivateRequest request;
   request.set_collection(collection);
   request.set_generation(generation);
+  request.set_force(!force_reason.empty());
+  request.set_reason(force_reason);
   return client.ActivateGeneration(request).status();
 }
 

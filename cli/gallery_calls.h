@@ -14,6 +14,8 @@ namespace lightcone::cli {
 absl::Status CreateGallery(client::Client& client, const std::string& collection, const std::string& metric,
                            double curvature);
 
-absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation);
+// `force_reason`: why the generation is activated whatever its validation says; empty: it is not forced.
+absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation,
+                           const std::string& force_reason = "");
 
 }  // namespace lightcone::cli

@@ -217,8 +217,10 @@ CLI::Option* AddRequireGeneration(CLI::App* app, CollectionFlags* flags) {
 
 void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("name", flags->name, "Name of the collection: letters, digits, '-', '_', '.'")->required();
-  app->add_option("--geometry", flags->geometry,
-                  "Geometry of the embeddings: lorentz, cosine, inner_product or euclidean")
+  app->add_option(
+         "--geometry", flags->geometry,
+         "Geometry of the embeddings: lorentz (models that lightcone trains), cosine (texts, and most models from "
+         "elsewhere), inner_product or euclidean")
       ->capture_default_str();
   app->add_option("--curvature", flags->curvature, "K of the Lorentz geometry, whose curvature is -K; 0: 1");
   AddIndexFlags(app, flags);

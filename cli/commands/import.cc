@@ -516,8 +516,11 @@ absl::Status RunImport(Context& context, const ImportFlags& flags) {
   if (status.ok()) status = finished;
   const absl::Status saved = ledger.Save();
   if (!status.ok()) {
-    absl::Status told = MakeStatus(status.code(), StrCat(status.message(), "\nrows up to ", ledger.written_to(),
-                                                         " are written; go on with --start ", ledger.written_to()));
+    const bool may_skip = absl::IsInvalidArgument(status) && skipped == nullptr;
+    absl::Status told =
+        MakeStatus(status.code(), StrCat(status.message(), "\nrows up to ", ledger.written_to(),
+                                         " are written; go on with --start ", ledger.written_to(),
+                                         may_skip ? ", and with --skip-invalid FILE to leave out such rows" : ""));
     status.ForEachPayload([&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
     return told;
   }
@@ -538,8 +541,10 @@ void AddImportFlags(CLI::App* app, ImportFlags* flags) {
   app->add_option("--format", flags->format,
                   "Format of the rows: auto (by extension), npy, fvecs, bvecs, jsonl or images")
       ->capture_default_str();
-  app->add_option("--ids", flags->ids,
-                  "File of ids and payloads: npy of integers, or a line for each row; default: row numbers");
+  app->add_option(
+      "--ids", flags->ids,
+      "File of ids and payloads: npy of integers, a line for each row, or the .json that `generation adapter "
+      "sample --json` printed; default: row numbers");
   app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
       ->delimiter(',');
   app->add_option("--text-field", flags->text_field,

@@ -1,12 +1,7 @@
 #include "cli/demo/demo.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -18,6 +13,8 @@
 #include "base/version.h"
 #include "cli/child_server.h"
 #include "cli/demo/demo_backfill.h"
+#include "cli/demo/demo_folder.h"
+#include "cli/demo/step_log.h"
 #include "cli/served/demo_gallery.h"
 #include "cli/served/served_backfill.h"
 #include "client/client.h"
@@ -38,7 +35,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kMarker[] = "LIGHTCONE-DEMO";   // file in the folder of every demo
 constexpr char kGallery[] = "gallery";         // embedded by the old model; the upgrade happens here
 constexpr char kGalleryNew[] = "gallery-new";  // embedded by the compatible new model
 constexpr char kGalleryIndependent[] = "gallery-independent";
@@ -66,7 +62,6 @@ class Demo {
 
  private:
   absl::Status Prepare();
-  absl::Status Clear() const;
   absl::Status StartServer();
   absl::StatusOr<Model> TrainModel(const std::string& name, const std::string& method, const Dataset& data,
                                    double clip_radius, const std::string& old_folder);
@@ -87,25 +82,9 @@ class Demo {
   void Summarise();
 
   GalleryQueries Ask(const std::string& collection, uint32_t generation, const Model& model) const;
-  double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  void Say(const std::string& text) const {
-    std::fprintf(out_, "[%6.1f s] %s\n", Seconds(), text.c_str());
-    std::fflush(out_);
-  }
-  // Runs a step and puts it on the time line.
-  template <typename Step>
-  absl::Status Timed(const std::string& what, Step step) {
-    Say(what);
-    DemoEvent event{what, Seconds(), 0};
-    const absl::Status status = step();
-    event.end_s = Seconds();
-    result_.events.push_back(event);
-    return Annotate(status, what);
-  }
-
   const DemoOptions& options_;
   std::FILE* out_;
-  const Clock::time_point start_ = Clock::now();
+  StepLog log_{out_};
   std::string binary_;
   Dataset data_;
   TrainConfig recipe_;
@@ -117,55 +96,10 @@ class Demo {
   DemoResult result_;
 };
 
-// A folder that is missing, empty or an earlier demo's becomes this one's, which the marker tells; whatever else stands
-// in a folder is not ours to remove.
-absl::Status Claim(const std::string& folder) {
-  std::error_code error;
-  const std::filesystem::path marker = std::filesystem::path(folder) / kMarker;
-  if (std::filesystem::exists(folder, error) && !std::filesystem::is_regular_file(marker, error)) {
-    const bool empty = std::filesystem::is_directory(folder, error) && std::filesystem::is_empty(folder, error);
-    if (!empty || error) {
-      return FailedPrecondition(StrCat("'", folder, "' is not a folder of lightcone demo: it is not empty and has no ",
-                                       "file ", kMarker, "; name another with --dir"));
-    }
-  }
-  LC_RETURN_IF_ERROR(MakeFolders(folder));
-  return WriteFileAtomically(marker.string(), "models, data and report of lightcone demo, which replaces them\n");
-}
-
-// An earlier demo's server that was kept (--keep) and still runs is refused: it holds the lock of its store.
-absl::Status CheckNobodyServes(const std::string& folder) {
-  const std::string lock = folder + "/store/LOCK";
-  const int fd = ::open(lock.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "open", lock);
-  struct flock held {};
-  held.l_type = F_WRLCK;
-  held.l_whence = SEEK_SET;
-  const int error = ::fcntl(fd, F_GETLK, &held) == 0 ? 0 : errno;
-  ::close(fd);
-  if (error != 0) return ErrnoStatus(error, "look at the lock", lock);
-  if (held.l_type == F_UNLCK) return absl::OkStatus();
-  return FailedPrecondition(
-      StrCat("process ", held.l_pid, " serves '", folder,
-             "', as an earlier demo with --keep left it; stop it, or name another folder with --dir"));
-}
-
-// Removes what an earlier demo left.
-absl::Status Demo::Clear() const {
-  for (const char* ours : {"server", "old", "independent", "new", "lightcone"}) {
-    const std::string path = options_.folder + "/" + ours;
-    std::error_code error;
-    std::filesystem::remove_all(path, error);
-    if (error) return ErrnoStatus(error.value(), "remove", path);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Demo::Prepare() {
-  LC_RETURN_IF_ERROR(Claim(options_.folder));
-  LC_RETURN_IF_ERROR(CheckNobodyServes(options_.folder + "/server"));
+  LC_RETURN_IF_ERROR(ClaimDemoFolder(options_.folder));
   binary_ = options_.binary.empty() ? ProgramBeside("lightcone") : options_.binary;
-  LC_RETURN_IF_ERROR(Timed("open data set " + options_.data, [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("open data set " + options_.data, [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(data_, OpenDataset(options_.data, options_.seed));
     LC_ASSIGN_OR_RETURN(recipe_, RecipeFor(data_, options_.recipe));
     return absl::OkStatus();
@@ -182,7 +116,7 @@ absl::Status Demo::Prepare() {
     return InvalidField("data", StrCat(options_.data, " with ", result_.classes_trained, " classes"),
                         "4 classes or more to train on");
   }
-  LC_RETURN_IF_ERROR(Clear());
+  LC_RETURN_IF_ERROR(ClearDemoFolder(options_.folder));
   queries_ = ChooseQueries(data_.test.size(), kQueriesMax, options_.seed);
   result_.dataset = options_.data;
   result_.seed = options_.seed;
@@ -215,7 +149,8 @@ absl::StatusOr<Model> Demo::TrainModel(const std::string& name, const std::strin
   // A small set (half of its classes, for the old model) still gives two steps an epoch.
   const int64_t batch_max = std::max<int64_t>(2, data.train.size() / 2);
   if (config.batch > batch_max) {
-    Say(StrCat(name, ": batch ", batch_max, " instead of ", config.batch, ", half of ", data.train.size(), " images"));
+    log_.Say(
+        StrCat(name, ": batch ", batch_max, " instead of ", config.batch, ", half of ", data.train.size(), " images"));
     config.batch = batch_max;
   }
   ProgressPrinter printer(out_);
@@ -253,7 +188,7 @@ absl::Status Demo::GoLive(Clock::time_point training_ended) {
 }
 
 absl::Status Demo::MeasureRow(const std::string& query, const std::string& gallery, const GalleryQueries& what) {
-  return Timed(StrCat("measure ", query, " queries on the ", gallery, " gallery"), [&]() -> absl::Status {
+  return log_.Timed(StrCat("measure ", query, " queries on the ", gallery, " gallery"), [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(DemoRow row, MeasureThroughSearch(*client_, what, data_.test.labels));
     row.query = query;
     row.gallery = gallery;
@@ -297,19 +232,19 @@ absl::Status Demo::Adapt(const std::string& name, const Model& model, uint32_t g
   DemoAdapter adapter;
   adapter.model = name;
   absl::Status fitted;
-  LC_RETURN_IF_ERROR(Timed(StrCat("fit an adapter to the ", name, " model and put it"), [&]() -> absl::Status {
-    const double begin = Seconds();
+  LC_RETURN_IF_ERROR(log_.Timed(StrCat("fit an adapter to the ", name, " model and put it"), [&]() -> absl::Status {
+    const double begin = log_.Seconds();
     const absl::StatusOr<AdapterFile> file =
         FitItemAdapter(*old_.encoder, *model.encoder, data_, data_.augment, options_.seed);
     fitted = file.status();
     if (!file.ok()) return absl::OkStatus();
-    adapter.seconds = Seconds() - begin;
+    adapter.seconds = log_.Seconds() - begin;
     adapter.loss = file->fit.loss;
     adapter.pairs = file->fit.pairs;
     return PutAdapter(*client_, kGallery, old_generation_, generation, *file);
   }));
   if (!fitted.ok()) {
-    Say(StrCat("no adapter to the ", name, " model: ", MessageOf(fitted)));
+    log_.Say(StrCat("no adapter to the ", name, " model: ", MessageOf(fitted)));
     return absl::OkStatus();
   }
   result_.adapters.push_back(adapter);
@@ -340,7 +275,7 @@ absl::StatusOr<std::string> Demo::FitHead() {
   const int64_t items = std::min(data_.test.size(), data_.train.size());
   const absl::StatusOr<FailureHeadFile> head = FitHeadOfModels(*old_.encoder, *new_.encoder, data_.train, items);
   if (head.ok()) LC_RETURN_IF_ERROR(WriteFailureHead(path, *head));
-  if (!head.ok()) Say(StrCat("no failure head: ", MessageOf(head.status())));
+  if (!head.ok()) log_.Say(StrCat("no failure head: ", MessageOf(head.status())));
   result_.backfill_order = head.ok() ? "a failure head, worst first" : "neighbourhoods, worst first";
   return head.ok() ? path : std::string();
 }
@@ -359,16 +294,16 @@ absl::Status Demo::BackfillRandomly() {
 
 absl::Status Demo::BackfillAndRollBack() {
   const GalleryQueries queries = Ask(kGallery, new_generation_, new_);
-  LC_RETURN_IF_ERROR(Timed("embed the gallery anew, worst items first", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("embed the gallery anew, worst items first", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(const std::string head, FitHead());
     LC_ASSIGN_OR_RETURN(const std::vector<v1::LeasedItem> items, LeaseEverything(*client_, kGallery, head));
     LC_ASSIGN_OR_RETURN(result_.backfill_curve, MeasureBackfill(*client_, queries, items, data_.test.labels));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("and in a random order", [&] { return BackfillRandomly(); }));
-  return Timed("roll back and activate, 20 times", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("and in a random order", [&] { return BackfillRandomly(); }));
+  return log_.Timed("roll back and activate, 20 times", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(const SwitchTimes times,
-                        MeasureSwitches(*client_, server_->address(), queries, old_generation_));
+                        MeasureSwitches(*client_, server_->address(), queries, {.older = old_generation_}));
     result_.activation_ms = times.activation_ms;
     result_.rollback_ms = times.rollback_ms;
     return absl::OkStatus();
@@ -451,41 +386,43 @@ void Demo::Summarise() {
     config["training"][name] = nlohmann::ordered_json::parse(ToJson(model->training.manifest), nullptr, false);
   }
   result_.config_json = config.dump(2);
-  result_.total_seconds = Seconds();
+  result_.total_seconds = log_.Seconds();
+  result_.events = log_.events();
 }
 
 absl::StatusOr<DemoResult> Demo::Run() {
   LC_RETURN_IF_ERROR(Prepare());
-  LC_RETURN_IF_ERROR(Timed("start the server", [&] { return StartServer(); }));
+  LC_RETURN_IF_ERROR(log_.Timed("start the server", [&] { return StartServer(); }));
   Dataset first_half = data_;
   first_half.train = SelectClasses(data_.train, result_.classes_old);
   first_half.test = SelectClasses(data_.test, result_.classes_old);
   first_half.class_names.resize(static_cast<size_t>(result_.classes_old));
-  LC_RETURN_IF_ERROR(Timed("train the old model on half of the classes", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("train the old model on half of the classes", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(old_, TrainModel("old", "independent", first_half, ClipRadiusFor(0), ""));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("embed and upsert the gallery with it", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("embed and upsert the gallery with it", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(old_.z, EmbedSplit(*old_.encoder, data_.test));
     LC_ASSIGN_OR_RETURN(old_generation_, MakeGallery(kGallery, old_));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("train an independent new model on all classes", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("train an independent new model on all classes", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(independent_, TrainModel("independent", "independent", data_, ClipRadiusFor(1), ""));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("train one by method lightcone, for an adapter to follow", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("train one by method lightcone, for an adapter to follow", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(lightcone_, TrainModel("lightcone", "lightcone", data_, ClipRadiusFor(1), old_.folder));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("train a compatible new model on all classes (HBCT)", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("train a compatible new model on all classes (HBCT)", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(new_, TrainModel("new", "hbct", data_, ClipRadiusFor(1), old_.folder));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("register, activate and query the new generation", [&] { return GoLive(new_.trained); }));
+  LC_RETURN_IF_ERROR(
+      log_.Timed("register, activate and query the new generation", [&] { return GoLive(new_.trained); }));
   LC_RETURN_IF_ERROR(Measure());
-  LC_RETURN_IF_ERROR(Timed("kill -9, restart, compare", [&] { return KillAndCompare(); }));
-  LC_RETURN_IF_ERROR(Timed("collect examples and uncertainty", [&]() -> absl::Status {
+  LC_RETURN_IF_ERROR(log_.Timed("kill -9, restart, compare", [&] { return KillAndCompare(); }));
+  LC_RETURN_IF_ERROR(log_.Timed("collect examples and uncertainty", [&]() -> absl::Status {
     LC_RETURN_IF_ERROR(CollectExamples());
     return CollectUncertainty();
   }));
@@ -504,13 +441,21 @@ absl::StatusOr<DemoResult> Demo::Run() {
   } else {
     std::fprintf(out_,
                  "  next: lightcone demo --keep leaves the server running; --data cifar100:DIR, idx:DIR, npy:DIR or "
-                 "folder:DIR takes your images\n");
+                 "folder:DIR takes your images, and text:DIR your texts\n");
   }
   return result_;
 }
 
 }  // namespace
 
-absl::StatusOr<DemoResult> RunDemo(const DemoOptions& options, std::FILE* out) { return Demo(options, out).Run(); }
+absl::StatusOr<DemoResult> RunDemo(const DemoOptions& options, std::FILE* out) {
+  if (options.data.starts_with("text:")) return RunTextDemo(options, out);
+  for (const auto& [flag, given] :
+       {std::pair("--old", !options.old_model.empty()), std::pair("--new", !options.new_model.empty()),
+        std::pair("--pairs", options.pairs.has_value())}) {
+    if (given) return InvalidField(flag, "given", StrCat("absent with --data ", options.data, ": it is for text:DIR"));
+  }
+  return Demo(options, out).Run();
+}
 
 }  // namespace lightcone::cli

@@ -22,12 +22,13 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Searches by whichever generation is active, one query after the other, until `stop`.
-absl::Status SearchOn(client::Client& client, const GalleryQueries& queries, const std::atomic<bool>& stop,
-                      std::atomic<int64_t>* answered) {
+// Searches by `generation` (0: whichever is active), one query after the other, until `stop`.
+absl::Status SearchOn(client::Client& client, const GalleryQueries& queries, uint32_t generation,
+                      const std::atomic<bool>& stop, std::atomic<int64_t>* answered) {
   for (size_t i = 0; !stop; i = (i + 1) % queries.queries.size()) {
     v1::SearchRequest request;
     request.set_collection(queries.collection);
+    request.set_generation(generation);
     request.set_k(10);
     client::SetVector(queries.z.data() + queries.queries[i] * queries.dimension, queries.dimension,
                       request.add_queries()->mutable_vector());
@@ -41,29 +42,44 @@ absl::Status SearchOn(client::Client& client, const GalleryQueries& queries, con
 
 }  // namespace
 
-absl::StatusOr<std::vector<BackfillPoint>> MeasureBackfill(client::Client& client, const GalleryQueries& queries,
-                                                           std::span<const v1::LeasedItem> items,
-                                                           std::span<const int32_t> labels) {
+absl::StatusOr<std::vector<BackfillPoint>> EmbedByShares(
+    client::Client& client, const GalleryRows& vectors, std::span<const v1::LeasedItem> items,
+    const std::function<absl::StatusOr<BackfillPoint>()>& measure) {
   std::vector<BackfillPoint> curve;
   size_t done = 0;
   for (const double share : kShares) {
     const size_t end = static_cast<size_t>(std::llround(share * static_cast<double>(items.size())));
-    LC_RETURN_IF_ERROR(EmbedLeased(client, queries.collection, queries.generation, items.subspan(done, end - done),
-                                   queries.z, queries.dimension));
+    LC_RETURN_IF_ERROR(EmbedLeased(client, vectors.collection, vectors.generation, items.subspan(done, end - done),
+                                   vectors.z, vectors.dimension));
     done = end;
-    LC_ASSIGN_OR_RETURN(const DemoRow row, MeasureThroughSearch(client, queries, labels));
-    curve.push_back({share, row.cmc1, row.map});
+    LC_ASSIGN_OR_RETURN(BackfillPoint point, measure());
+    point.share = share;
+    curve.push_back(point);
   }
   return curve;
 }
 
+absl::StatusOr<std::vector<BackfillPoint>> MeasureBackfill(client::Client& client, const GalleryQueries& queries,
+                                                           std::span<const v1::LeasedItem> items,
+                                                           std::span<const int32_t> labels) {
+  const GalleryRows vectors = {.collection = queries.collection,
+                               .generation = queries.generation,
+                               .z = queries.z,
+                               .dimension = queries.dimension};
+  return EmbedByShares(client, vectors, items, [&]() -> absl::StatusOr<BackfillPoint> {
+    LC_ASSIGN_OR_RETURN(const DemoRow row, MeasureThroughSearch(client, queries, labels));
+    return BackfillPoint{.share = 0, .cmc1 = row.cmc1, .map = row.map};
+  });
+}
+
 absl::StatusOr<SwitchTimes> MeasureSwitches(client::Client& client, const std::string& address,
-                                            const GalleryQueries& queries, uint32_t older) {
+                                            const GalleryQueries& queries, const SwitchCase& how) {
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> other, client::Client::Connect({.address = address}));
   std::atomic<bool> stop = false;
   std::atomic<int64_t> answered = 0;
   absl::Status searched;
-  std::thread searcher([&] { searched = SearchOn(*other, queries, stop, &answered); });
+  const uint32_t named = how.searches_name_it ? queries.generation : 0;
+  std::thread searcher([&] { searched = SearchOn(*other, queries, named, stop, &answered); });
   std::vector<double> activations, rollbacks;
   const auto timed = [](const auto& change, std::vector<double>* times) -> absl::Status {
     const auto start = std::chrono::steady_clock::now();
@@ -77,13 +93,15 @@ absl::StatusOr<SwitchTimes> MeasureSwitches(client::Client& client, const std::s
     request.set_expect_active(queries.generation);
     LC_ASSIGN_OR_RETURN(const v1::RollbackResponse response, client.RollbackGeneration(request));
     const uint32_t serves = response.generation().generation();
-    return serves == older ? absl::OkStatus() : Internal(StrCat("rolled back to generation ", serves, ", not ", older));
+    return serves == how.older ? absl::OkStatus()
+                               : Internal(StrCat("rolled back to generation ", serves, ", not ", how.older));
   };
   absl::Status switched;
   for (int i = 0; i < kSwitches && switched.ok(); ++i) {
     switched = timed(roll_back, &rollbacks);
     if (!switched.ok()) break;
-    switched = timed([&] { return ActivateModel(client, queries.collection, queries.generation); }, &activations);
+    switched = timed([&] { return ActivateModel(client, queries.collection, queries.generation, how.force_reason); },
+                     &activations);
   }
   stop = true;
   searcher.join();

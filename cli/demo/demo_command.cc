@@ -38,8 +38,17 @@ absl::Status RunDemoCommand(Context& context, DemoFlags& flags) {
 void AddDemo(CLI::App& root, Context& context) {
   auto flags = std::make_shared<DemoFlags>();
   CLI::App* app = AddHeldCommand(root, "demo");
-  app->add_option("--data", flags->options.data, DatasetNames())->capture_default_str();
-  app->add_option("--seed", flags->options.seed, "Seed of drawing, splits and training")->capture_default_str();
+  app->add_option("--data", flags->options.data,
+                  StrCat(DatasetNames(), "; text:DIR of texts with the embeddings of two models"))
+      ->capture_default_str();
+  app->add_option("--old", flags->options.old_model,
+                  "MODEL of text:DIR that embedded the gallery; default: the one of the smallest dimension");
+  app->add_option("--new", flags->options.new_model,
+                  "MODEL of text:DIR to upgrade to; default: the one of the largest dimension");
+  app->add_option("--pairs", flags->options.pairs,
+                  StrCat("Texts of text:DIR that both models embed for the adapter, at least ", kDemoPairsMin,
+                         "; default: ", kDemoPairs, ", or half of a smaller gallery"));
+  app->add_option("--seed", flags->options.seed, "Seed of drawing, splits, pairs and training")->capture_default_str();
   app->add_option("--dir", flags->options.folder,
                   "Folder for models, server data and report.html (default: lightcone-demo)");
   app->add_option("--json", flags->json, "Write the figures to this file; - for standard output");

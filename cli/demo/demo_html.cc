@@ -1,44 +1,16 @@
 // The demo's report: one page, plots drawn as SVG, pictures inside as data URIs.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
 #include "base/svg.h"
+#include "cli/demo/demo_page.h"
 #include "cli/demo/demo_result.h"
 
 namespace lightcone::cli {
 namespace {
-
-constexpr char kStyle[] = R"(
-:root{--ink:#1c2430;--soft:#5d6b7c;--line:#dfe4ea;--old:#8a97a6;--indep:#d08a2e;--new:#2463c4;--bad:#c23b3b;
---good:#2a8a57}
-*{box-sizing:border-box}
-body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);max-width:1000px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.7rem;margin:0}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}p{margin:.4rem 0 .8rem}.soft{color:var(--soft)}
-table{border-collapse:collapse;width:100%}
-th,td{padding:.35rem .6rem;text-align:right;border-bottom:1px solid var(--line)}
-th:first-child,td:first-child,th:nth-child(2),td:nth-child(2),td:last-child,th:last-child{text-align:left}
-.key{font-weight:600;color:var(--new)}.facts{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
-.fact{border:1px solid var(--line);border-radius:8px;padding:.6rem .9rem;flex:1 1 150px}
-.fact b{display:block;font-size:1.5rem}
-svg{width:100%;height:auto;display:block}
-svg text{font:13px system-ui,sans-serif;fill:var(--ink)}svg .s{fill:var(--soft)}
-.example{display:grid;grid-template-columns:84px 1fr;gap:.3rem 1rem;
-align-items:center;margin:.7rem 0;border-bottom:1px solid var(--line);padding-bottom:.6rem}
-.strip{display:flex;gap:.4rem;align-items:center}.strip span{width:3.2rem;color:var(--soft)}
-figure{margin:0;text-align:center;font-size:.72rem;color:var(--soft)}
-figure img{width:52px;height:52px;image-rendering:pixelated;border:3px solid var(--line);border-radius:5px;
-display:block;margin:0 auto}
-figure.right img{border-color:var(--good)}figure.wrong img{border-color:var(--bad)})";
-
-std::string Format(const char* format, auto... values) {
-  std::string text(static_cast<size_t>(std::max(0, std::snprintf(nullptr, 0, format, values...))), ' ');
-  std::snprintf(text.data(), text.size() + 1, format, values...);
-  return text;
-}
 
 std::string DataUri(const std::string& png) {
   std::string encoded;
@@ -89,7 +61,7 @@ std::string BackfillBars(const DemoResult& result) {
   plot.high = std::clamp(0.2 * std::ceil(most / 0.2), 0.2, 1.0);
   plot.series = {{StrCat("by ", result.backfill_order), "var(--new)"}, {"in a random order", "var(--old)"}};
   for (size_t i = 0; i < result.backfill_curve.size(); ++i) {
-    plot.groups.push_back(Format("%.0f %%", 100 * result.backfill_curve[i].share));
+    plot.groups.push_back(Printed("%.0f %%", 100 * result.backfill_curve[i].share));
     plot.values.push_back(
         {BarValue{result.backfill_curve[i].map, 0}, BarValue{result.backfill_curve_random[i].map, 0}});
   }
@@ -98,7 +70,7 @@ std::string BackfillBars(const DemoResult& result) {
 
 std::string Backfill(const DemoResult& result) {
   if (result.backfill_curve.empty()) return "";
-  return Format(
+  return Printed(
              "<h2>The gallery embedded anew, while it serves</h2><p class='soft'>mAP of the new model's queries as "
              "items are leased from the server and embedded by the new model. A rollback takes %.1f ms, an activation "
              "%.1f ms (medians of 20, while searches go on).</p>",
@@ -110,26 +82,6 @@ std::string Histogram(const DemoResult& result) {
   return HistogramSvg({"Histogram of uncertainty",
                        {{"classes the old model was trained on", "#2463c4", result.uncertainty_seen},
                         {"classes it never saw", "#d08a2e", result.uncertainty_unseen}}});
-}
-
-std::string TimeLine(const DemoResult& result) {
-  const double total = std::max(1e-9, result.total_seconds);
-  const int height = 26 * static_cast<int>(result.events.size()) + 30;
-  std::string svg = Format("<svg viewBox='0 0 960 %d' role='img' aria-label='Time line'>", height);
-  for (size_t i = 0; i < result.events.size(); ++i) {
-    const DemoEvent& event = result.events[i];
-    const double x = 400 + 450 * event.start_s / total;
-    const double width = std::max(2.0, 450 * (event.end_s - event.start_s) / total);
-    const double y = 8 + 26.0 * static_cast<double>(i);
-    svg += StrCat(
-        Format("<text x='390' y='%.0f' text-anchor='end'>", y + 13), EscapeXml(event.what), "</text>",
-        Format("<rect x='%.1f' y='%.0f' width='%.1f' height='16' rx='3' fill='var(--new)'/>", x, y, width),
-        Format("<text class='s' x='%.1f' y='%.0f'>%.1f s</text>", x + width + 6, y + 13, event.end_s - event.start_s));
-  }
-  return svg + Format(
-                   "<text class='s' x='400' y='%d'>0 s</text><text class='s' x='850' y='%d' "
-                   "text-anchor='end'>%.0f s</text></svg>",
-                   height - 6, height - 6, total);
 }
 
 std::string Strip(const char* name, const std::vector<DemoNeighbour>& neighbours) {
@@ -157,20 +109,20 @@ std::string ResultTable(const DemoResult& result) {
       "by</th></tr>";
   for (const DemoRow& row : result.rows) {
     const bool key = row.query == "new" && row.gallery == "old";
-    html += Format("<tr%s><td>%s</td><td>%s</td><td>%.3f</td><td>%.3f</td><td>%.3f</td>", key ? " class='key'" : "",
-                   row.query.c_str(), row.gallery.c_str(), row.cmc1, row.cmc5, row.map);
+    html += Printed("<tr%s><td>%s</td><td>%s</td><td>%.3f</td><td>%.3f</td><td>%.3f</td>", key ? " class='key'" : "",
+                    row.query.c_str(), row.gallery.c_str(), row.cmc1, row.cmc5, row.map);
     html += StrCat("<td class='soft'>", EscapeXml(row.how), "</td></tr>");
   }
   return html + "</table>";
 }
 
 std::string Facts(const DemoResult& result) {
-  const auto percent = [](double gain) { return std::isnan(gain) ? "-" : Format("%+.0f %%", 100 * gain); };
+  const auto percent = [](double gain) { return std::isnan(gain) ? "-" : Printed("%+.0f %%", 100 * gain); };
   return StrCat("<div class='facts'><div class='fact'><b>", percent(result.p_com_cmc1),
                 "</b>of the possible gain in CMC@1 is there at once (mAP ", percent(result.p_com_map),
                 ")</div><div class='fact'><b>", result.reembedded_items, "</b>of ", result.gallery_items,
                 " items re-embedded</div>") +
-         Format(
+         Printed(
              "<div class='fact'><b>%.0f ms</b>from the end of training to the first answered query</div>"
              "<div class='fact'><b>%s</b>answers after kill -9 and restart</div></div>",
              result.live_after_training_ms, result.restart_identical ? "identical" : "DIFFERENT");
@@ -179,11 +131,7 @@ std::string Facts(const DemoResult& result) {
 }  // namespace
 
 std::string DemoHtml(const DemoResult& result) {
-  std::string html = StrCat(
-      "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
-      "content='width=device-width,initial-scale=1'><title>Lightcone demo: ",
-      EscapeXml(result.dataset), "</title><style>", kStyle,
-      "</style></head><body><h1>A new model, live on the old gallery</h1>");
+  std::string html = PageStart(result.dataset, "A new model, live on the old gallery");
   html += StrCat("<p class='soft'>", EscapeXml(result.dataset), ", seed ", result.seed, ": ", result.classes,
                  " classes, ", result.gallery_items, " items in the gallery, ", result.queries,
                  " queries. The old model was trained on the first ", result.classes_old, " classes; the new one on ",
@@ -199,7 +147,7 @@ std::string DemoHtml(const DemoResult& result) {
              gains(result.p_up_cmc1, result.p_up_map), " (what compatibility costs the new model).</p>");
   for (const DemoAdapter& adapter : result.adapters) {
     html += StrCat("<p class='soft'>P_com of the ", adapter.model, " model with an item adapter, fitted by ",
-                   adapter.loss, " to ", adapter.pairs, " pairs in ", Format("%.0f s", adapter.seconds),
+                   adapter.loss, " to ", adapter.pairs, " pairs in ", Printed("%.0f s", adapter.seconds),
                    " and applied by the server: ", gains(adapter.p_com_cmc1, adapter.p_com_map),
                    ". P_up of that model: ", gains(adapter.p_up_cmc1, adapter.p_up_map), ".</p>");
   }
@@ -208,16 +156,13 @@ std::string DemoHtml(const DemoResult& result) {
       "<h2>Nearest neighbours in the same old gallery</h2><p class='soft'>Queries whose nearest item changed. Green: "
       "right class, red: wrong.</p>" +
       Examples(result);
-  html += Format(
+  html += Printed(
               "<h2>Uncertainty of the gallery</h2><p class='soft'>1 - tanh(|z|), from the norm before the clip, as "
               "stored with each item. It predicts which items the new model finds badly with AUROC %.3f; after the "
               "clip %.3f (0.5 is chance).</p>",
               result.auroc_pre_clip, result.auroc_clipped) +
           Histogram(result);
-  html += "<h2>Time line</h2>" + TimeLine(result);
-  html += StrCat("<h2>Recipe and versions</h2><details><summary>JSON</summary><pre style='white-space:pre-wrap'>",
-                 EscapeXml(result.config_json), "</pre></details></body></html>\n");
-  return html;
+  return html + PageEnd(result);
 }
 
 }  // namespace lightcone::cli

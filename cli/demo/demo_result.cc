@@ -20,9 +20,62 @@ std::string Line(const char* format, auto... values) {
 nlohmann::ordered_json CurveJson(const std::vector<BackfillPoint>& curve) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const BackfillPoint& point : curve) {
-    json.push_back({{"share", point.share}, {"cmc1", point.cmc1}, {"map", point.map}});
+    nlohmann::ordered_json& one = json.emplace_back();
+    one = {{"share", point.share}, {"cmc1", point.cmc1}, {"map", point.map}};
+    if (point.p10.has_value()) one["p10"] = *point.p10;
+    if (point.recall10.has_value()) one["recall10"] = *point.recall10;
+    if (point.embedded.has_value()) one["embedded"] = *point.embedded;
   }
   return json;
+}
+
+nlohmann::ordered_json RowJson(const DemoRow& row) {
+  nlohmann::ordered_json json = {
+      {"query", row.query}, {"gallery", row.gallery}, {"cmc1", row.cmc1}, {"cmc5", row.cmc5}, {"map", row.map}};
+  if (row.p10.has_value()) json["p10"] = *row.p10;
+  if (row.recall10.has_value()) json["recall10"] = *row.recall10;
+  json["measured_by"] = row.how;
+  return json;
+}
+
+nlohmann::ordered_json AdapterFigures(const DemoAdapter& adapter, bool with_p_up) {
+  nlohmann::ordered_json json = {{"to", adapter.model},
+                                 {"loss", adapter.loss},
+                                 {"pairs", adapter.pairs},
+                                 {"seconds", adapter.seconds},
+                                 {"p_com", {{"cmc1", adapter.p_com_cmc1}, {"map", adapter.p_com_map}}}};
+  if (with_p_up) json["p_up"] = {{"cmc1", adapter.p_up_cmc1}, {"map", adapter.p_up_map}};
+  return json;
+}
+
+// What only images have.
+void AddTraining(const DemoResult& result, nlohmann::ordered_json* json) {
+  (*json)["train_seconds"] = result.train_seconds;
+  (*json)["total_seconds"] = result.total_seconds;
+  (*json)["uncertainty_auroc"] = {{"pre_clip", result.auroc_pre_clip}, {"clipped", result.auroc_clipped}};
+  (*json)["classes"] = result.classes;
+  (*json)["classes_old"] = result.classes_old;
+  (*json)["train_images"] = result.train_images;
+}
+
+void AddTextStory(const DemoResult& result, nlohmann::ordered_json* json) {
+  const TextStory& text = *result.text;
+  (*json)["total_seconds"] = result.total_seconds;
+  (*json)["classes"] = result.classes;
+  (*json)["old_model"] = {{"name", text.old_model}, {"dimension", text.old_dimension}};
+  (*json)["new_model"] = {{"name", text.new_model}, {"dimension", text.new_dimension}};
+  (*json)["pairs"] = text.pairs;
+  (*json)["probes"] = text.probes;
+  (*json)["map_queries"] = text.map_queries;
+  (*json)["map_depth"] = text.map_depth;
+  (*json)["left_out"] = {{"gallery_old", text.gallery_zero_old},
+                         {"gallery_new", text.gallery_zero_new},
+                         {"queries", text.queries_left_out}};
+  (*json)["gate"] = {{"passed", text.gate_passed},
+                     {"way", text.gate_way},
+                     {"both_passes", text.gate_both_passes},
+                     {"forced", text.forced},
+                     {"summary", text.gate_summary}};
 }
 
 std::string CurveLine(const char* name, const std::vector<BackfillPoint>& curve) {
@@ -58,38 +111,24 @@ std::string DemoJson(const DemoResult& result) {
   json["seed"] = result.seed;
   json["rows"] = nlohmann::ordered_json::array();
   for (const DemoRow& row : result.rows) {
-    json["rows"].push_back({{"query", row.query},
-                            {"gallery", row.gallery},
-                            {"cmc1", row.cmc1},
-                            {"cmc5", row.cmc5},
-                            {"map", row.map},
-                            {"measured_by", row.how}});
+    json["rows"].push_back(RowJson(row));
   }
   json["p_com"] = {{"cmc1", result.p_com_cmc1}, {"map", result.p_com_map}};
-  json["p_up"] = {{"cmc1", result.p_up_cmc1}, {"map", result.p_up_map}};
+  const bool images = !result.text.has_value();
+  if (images) json["p_up"] = {{"cmc1", result.p_up_cmc1}, {"map", result.p_up_map}};
   json["adapters"] = nlohmann::ordered_json::array();
   for (const DemoAdapter& adapter : result.adapters) {
-    json["adapters"].push_back({{"to", adapter.model},
-                                {"loss", adapter.loss},
-                                {"pairs", adapter.pairs},
-                                {"seconds", adapter.seconds},
-                                {"p_com", {{"cmc1", adapter.p_com_cmc1}, {"map", adapter.p_com_map}}},
-                                {"p_up", {{"cmc1", adapter.p_up_cmc1}, {"map", adapter.p_up_map}}}});
+    json["adapters"].push_back(AdapterFigures(adapter, images));
   }
   json["reembedded_items"] = result.reembedded_items;
   json["backfill_order"] = result.backfill_order;
   json["backfill_curve"] = CurveJson(result.backfill_curve);
-  json["backfill_curve_random"] = CurveJson(result.backfill_curve_random);
+  if (images) json["backfill_curve_random"] = CurveJson(result.backfill_curve_random);
   json["activation_ms"] = result.activation_ms;
   json["rollback_ms"] = result.rollback_ms;
-  json["live_after_training_ms"] = result.live_after_training_ms;
+  if (images) json["live_after_training_ms"] = result.live_after_training_ms;
   json["restart_identical"] = result.restart_identical;
-  json["train_seconds"] = result.train_seconds;
-  json["total_seconds"] = result.total_seconds;
-  json["uncertainty_auroc"] = {{"pre_clip", result.auroc_pre_clip}, {"clipped", result.auroc_clipped}};
-  json["classes"] = result.classes;
-  json["classes_old"] = result.classes_old;
-  json["train_images"] = result.train_images;
+  images ? AddTraining(result, &json) : AddTextStory(result, &json);
   json["gallery_items"] = result.gallery_items;
   json["queries"] = result.queries;
   json["config"] = nlohmann::ordered_json::parse(result.config_json, nullptr, /*allow_exceptions=*/false);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/demo/text_story.h"
 #include "cli/served/demo_gallery.h"
 
 namespace lightcone::cli {
@@ -24,6 +26,8 @@ struct DemoAdapter {
 struct BackfillPoint {
   double share = 0;
   double cmc1 = 0, map = 0;
+  std::optional<double> p10 = {}, recall10 = {};  // figures as of DemoRow
+  std::optional<int64_t> embedded = {};           // items that the new model has embedded
 };
 
 struct DemoNeighbour {
@@ -67,6 +71,7 @@ struct DemoResult {
   std::vector<double> uncertainty_seen,
       uncertainty_unseen;  // gallery items by whether the old model knew the class
   std::vector<DemoEvent> events;
+  std::optional<TextStory> text;  // absent of a demo with images
 
   const DemoRow* Row(const std::string& query, const std::string& gallery) const;
 };
@@ -78,5 +83,9 @@ std::string DemoJson(const DemoResult& result);
 std::string DemoTable(const DemoResult& result);
 // A self-contained page: no scripts, no external files.
 std::string DemoHtml(const DemoResult& result);
+
+// Table and page of a demo with texts. REQUIRES: result.text.
+std::string TextDemoTable(const DemoResult& result);
+std::string TextDemoHtml(const DemoResult& result);
 
 }  // namespace lightcone::cli

@@ -3,15 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/files.h"
+#include "base/json_depth.h"
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/formats/binary_file.h"
+#include "cli/formats/ids.h"
 #include "cli/formats/readers.h"
+#include "nlohmann/json.hpp"
 
 namespace lightcone::cli {
 namespace {
 
 constexpr RowFormat kFormats[] = {RowFormat::kNpy, RowFormat::kFvecs, RowFormat::kBvecs, RowFormat::kJsonl};
+constexpr int64_t kSampleBytesMax = 64 << 20;
+constexpr int kSampleDepthMax = 16;
 
 class NpyIds : public IdReader {
  public:
@@ -26,6 +32,41 @@ class NpyIds : public IdReader {
   const std::vector<int64_t> ids_;
   size_t at_ = 0;
 };
+
+class SampleIds : public IdReader {
+ public:
+  explicit SampleIds(std::vector<v1::ItemId> ids) : ids_(std::move(ids)) {}
+  absl::StatusOr<bool> Next(Row* row) override {
+    if (at_ == ids_.size()) return false;
+    row->id = ids_[at_++];
+    return true;
+  }
+
+ private:
+  const std::vector<v1::ItemId> ids_;
+  size_t at_ = 0;
+};
+
+// The items of `generation adapter sample --json`: one document. nullptr for any other file.
+absl::StatusOr<std::unique_ptr<IdReader>> OpenSample(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kSampleBytesMax);
+  if (absl::IsResourceExhausted(text.status())) return std::unique_ptr<IdReader>();  // Only lines may be so many.
+  LC_RETURN_IF_ERROR(text.status());
+  if (JsonNestsDeeper(*text, kSampleDepthMax)) return std::unique_ptr<IdReader>();
+  const auto document = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object() || !document.contains("items")) return std::unique_ptr<IdReader>();
+  const nlohmann::json& items = document["items"];
+  if (!items.is_array()) return InvalidField(StrCat("'", path, "' items"), Shown(items), "an array of items");
+  std::vector<v1::ItemId> ids;
+  for (const nlohmann::json& item : items) {
+    const std::string at = StrCat("'", path, "' items[", ids.size(), "]");
+    if (!item.is_object() || !item.contains("id")) return InvalidField(at, Shown(item), "an object with \"id\"");
+    absl::StatusOr<v1::ItemId> id = ItemIdFromJson(item["id"]);
+    if (!id.ok()) return Annotate(id.status(), at);
+    ids.push_back(*std::move(id));
+  }
+  return std::unique_ptr<IdReader>(std::make_unique<SampleIds>(std::move(ids)));
+}
 
 }  // namespace
 
@@ -72,6 +113,10 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(const std::string& path, Row
 }
 
 absl::StatusOr<std::unique_ptr<IdReader>> OpenIds(const std::string& path, const ReadOptions& options) {
+  if (path.ends_with(".json")) {
+    LC_ASSIGN_OR_RETURN(std::unique_ptr<IdReader> sample, OpenSample(path));
+    if (sample != nullptr) return sample;
+  }
   if (!path.ends_with(".npy")) {
     LC_ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open(path));
     return OpenIdLines(std::move(file), options);

@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenImages(const std::string& folder)
 
 // Ids (and payloads) for the rows of another file: an npy file of integers, or a text file with a JSON value a line: an
 // id, or an object with "id" and perhaps "generation" and "payload". A line that is no JSON is an id as people type it.
+// A .json file may be what `generation adapter sample --json` prints: the ids of its "items".
 class IdReader {
  public:
   virtual ~IdReader() = default;

@@ -17,9 +17,15 @@ namespace {
 constexpr int64_t kUpsertBatch = 500;
 constexpr int64_t kHitsPerCall = 100'000;  // bounds the size of an answer
 
-// Sends the queries in calls of bounded answers and gives each result to `use`.
-absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64_t k,
-                       const std::function<absl::Status(int64_t query, const v1::QueryResult&)>& use) {
+const char* Through(v1::AdapterMode adapters) {
+  if (adapters == v1::ADAPTER_MODE_ITEM) return " through an item adapter";
+  return adapters == v1::ADAPTER_MODE_QUERY ? " through a query adapter" : "";
+}
+
+}  // namespace
+
+absl::Status SearchEach(client::Client& client, const GalleryQueries& what, int64_t k,
+                        const std::function<absl::Status(int64_t query, const v1::QueryResult&)>& use) {
   const int64_t per_call = std::clamp<int64_t>(kHitsPerCall / std::max<int64_t>(k, 1), 1, 256);
   for (size_t begin = 0; begin < what.queries.size(); begin += per_call) {
     const size_t end = std::min(what.queries.size(), begin + per_call);
@@ -32,8 +38,13 @@ absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64
     request.set_adapter_mode(what.adapters);
     for (uint32_t generation : what.evaluate_generations) request.add_evaluate_generations(generation);
     for (size_t i = begin; i < end; ++i) {
-      client::SetVector(what.z.data() + what.queries[i] * what.dimension, what.dimension,
-                        request.add_queries()->mutable_vector());
+      v1::Query* query = request.add_queries();
+      client::SetVector(what.z.data() + what.queries[i] * what.dimension, what.dimension, query->mutable_vector());
+      if (!what.older.has_value()) continue;
+      v1::GenerationVector* older = query->add_older_vectors();
+      older->set_generation(what.older->generation);
+      client::SetVector(what.older->z.data() + what.queries[i] * what.older->dimension, what.older->dimension,
+                        older->mutable_vector());
     }
     LC_ASSIGN_OR_RETURN(v1::SearchResponse response, client.Search(request, {.timeout = absl::Minutes(5)}));
     if (response.partial() || static_cast<size_t>(response.results_size()) != end - begin) {
@@ -47,13 +58,6 @@ absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64
   }
   return absl::OkStatus();
 }
-
-const char* Through(v1::AdapterMode adapters) {
-  if (adapters == v1::ADAPTER_MODE_ITEM) return " through an item adapter";
-  return adapters == v1::ADAPTER_MODE_QUERY ? " through a query adapter" : "";
-}
-
-}  // namespace
 
 absl::StatusOr<uint32_t> RegisterModel(client::Client& client, const std::string& collection, const std::string& folder,
                                        const Registration& how) {
@@ -78,31 +82,44 @@ absl::Status PutAdapter(client::Client& client, const std::string& collection, u
   return client.PutAdapter(request).status();
 }
 
-absl::Status UpsertVectors(client::Client& client, const std::string& collection, uint32_t generation,
-                           std::span<const float> z, int dimension, const Dataset& dataset,
-                           std::optional<std::span<const int64_t>> rows) {
+absl::Status UpsertRows(client::Client& client, const GalleryRows& what, std::span<const int64_t> rows,
+                        const std::function<std::string(int64_t)>& payload) {
   client::UpsertStreamOptions options;
   absl::Status refused;
   options.on_acknowledge = [&refused](uint64_t, const absl::StatusOr<v1::UpsertResponse>& outcome) {
     if (!outcome.ok() && refused.ok()) refused = outcome.status();
   };
   std::unique_ptr<client::UpsertStream> stream = client.OpenUpsertStream(options);
-  const int64_t n = rows.has_value() ? static_cast<int64_t>(rows->size()) : dataset.test.size();
+  const int64_t n = static_cast<int64_t>(rows.size());
   for (int64_t begin = 0; begin < n; begin += kUpsertBatch) {
     v1::UpsertRequest batch;
-    batch.set_collection(collection);
-    batch.set_generation(generation);
-    for (int64_t at = begin; at < std::min(n, begin + kUpsertBatch); ++at) {
-      const int64_t i = rows.has_value() ? (*rows)[static_cast<size_t>(at)] : at;
+    batch.set_collection(what.collection);
+    batch.set_generation(what.generation);
+    batch.set_same_content(what.same_content);
+    for (const int64_t i : rows.subspan(static_cast<size_t>(begin), std::min(kUpsertBatch, n - begin))) {
       v1::Item* item = batch.add_items();
       item->mutable_id()->set_number(static_cast<uint64_t>(i));
-      client::SetVector(z.data() + i * dimension, dimension, item->mutable_vector());
-      item->set_payload_json(nlohmann::json{{"class", dataset.class_names[dataset.test.labels[i]]}}.dump());
+      client::SetVector(what.z.data() + i * what.dimension, what.dimension, item->mutable_vector());
+      item->set_payload_json(payload(i));
     }
     LC_RETURN_IF_ERROR(stream->Send(std::move(batch), static_cast<uint64_t>(begin)));
   }
   LC_RETURN_IF_ERROR(stream->Finish());
   return refused;
+}
+
+absl::Status UpsertVectors(client::Client& client, const std::string& collection, uint32_t generation,
+                           std::span<const float> z, int dimension, const Dataset& dataset,
+                           std::optional<std::span<const int64_t>> rows) {
+  std::vector<int64_t> all;
+  if (!rows.has_value()) {
+    all.resize(static_cast<size_t>(dataset.test.size()));
+    std::iota(all.begin(), all.end(), 0);
+  }
+  const GalleryRows what = {.collection = collection, .generation = generation, .z = z, .dimension = dimension};
+  return UpsertRows(client, what, rows.value_or(all), [&dataset](int64_t i) {
+    return nlohmann::json{{"class", dataset.class_names[dataset.test.labels[i]]}}.dump();
+  });
 }
 
 std::vector<int64_t> ChooseQueries(int64_t images, int64_t queries_max, uint64_t seed) {
@@ -134,7 +151,7 @@ absl::StatusOr<DemoRow> MeasureThroughSearch(client::Client& client, const Galle
     ranking.AddRanked(labels[static_cast<size_t>(query)], ranked);
     return absl::OkStatus();
   };
-  LC_RETURN_IF_ERROR(SearchAll(client, what, static_cast<int64_t>(labels.size()), add));
+  LC_RETURN_IF_ERROR(SearchEach(client, what, static_cast<int64_t>(labels.size()), add));
   const RankingMetrics metrics = ranking.Finish();
   DemoRow row;
   row.cmc1 = metrics.cmc[0];
@@ -155,7 +172,7 @@ absl::StatusOr<Neighbours> NearestThroughSearch(client::Client& client, const Ga
     for (const v1::Hit& hit : result.hits()) list.emplace_back(hit.id().number(), hit.distance());
     return absl::OkStatus();
   };
-  LC_RETURN_IF_ERROR(SearchAll(client, what, k, add));
+  LC_RETURN_IF_ERROR(SearchEach(client, what, k, add));
   return all;
 }
 

@@ -24,7 +24,9 @@ namespace lightcone::cli {
 struct DemoRow {
   std::string query, gallery;  // old, independent, new or lightcone; a query may end in +adapter
   double cmc1 = 0, cmc5 = 0, map = 0;
-  std::string how;  // through which search it was measured
+  std::string how;                      // through which search it was measured
+  std::optional<double> p10 = {};       // share of right items among the nearest ten
+  std::optional<double> recall10 = {};  // share of the new model's own nearest ten that are among the nearest ten
 };
 
 struct Registration {
@@ -39,6 +41,18 @@ absl::StatusOr<uint32_t> RegisterModel(client::Client& client, const std::string
 absl::Status PutAdapter(client::Client& client, const std::string& collection, uint32_t from, uint32_t to,
                         const AdapterFile& file);
 
+// Rows of vectors that become items of a gallery. Row i has id i.
+struct GalleryRows {
+  std::string collection;
+  uint32_t generation = 0;  // generation that embedded the rows
+  std::span<const float> z;
+  int dimension = 0;
+  bool same_content = false;  // The items are in the collection, embedded by another generation.
+};
+// Upserts these rows. `payload` gives a row's payload as JSON, or nothing. Errors of the server.
+absl::Status UpsertRows(client::Client& client, const GalleryRows& what, std::span<const int64_t> rows,
+                        const std::function<std::string(int64_t)>& payload);
+
 // Upserts n = labels.size() vectors (n x dimension, before the clip) under the ids 0 .. n-1 with payload {"class":
 // NAME}; of `rows` only where they are given.
 absl::Status UpsertVectors(client::Client& client, const std::string& collection, uint32_t generation,
@@ -47,6 +61,13 @@ absl::Status UpsertVectors(client::Client& client, const std::string& collection
 
 // Which queries a measurement uses: all images of the test set, or a fixed random sample of them.
 std::vector<int64_t> ChooseQueries(int64_t images, int64_t queries_max, uint64_t seed);
+
+// The queries as an older generation embeds them.
+struct OlderQueries {
+  uint32_t generation = 0;
+  std::span<const float> z;  // vectors as of GalleryQueries
+  int dimension = 0;
+};
 
 struct GalleryQueries {
   std::string collection;
@@ -57,7 +78,13 @@ struct GalleryQueries {
   std::span<const int64_t> queries;  // indices of the images asked for
   v1::AdapterMode adapters = v1::ADAPTER_MODE_NONE;
   const std::atomic<bool>* stop = nullptr;  // CANCELLED once it is set; may be null
+  std::optional<OlderQueries> older = {};   // Each query carries this vector, too.
 };
+
+// Sends the queries in calls of bounded answers, exact, and gives each result to `use`, in their order. `query` is the
+// number out of what.queries. Errors of the server and of `use`.
+absl::Status SearchEach(client::Client& client, const GalleryQueries& what, int64_t k,
+                        const std::function<absl::Status(int64_t query, const v1::QueryResult&)>& use);
 
 // Asks for the whole ranking of each query, exactly, leaves the query's own image out and computes CMC@1, CMC@5 and mAP
 // (spec 2.7). `labels`: of all images.

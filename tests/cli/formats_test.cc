@@ -264,6 +264,17 @@ TEST_F(Files, IdsComeFromNpyJsonOrPlainText) {
   EXPECT_EQ((*text)[1].id->number(), 7u);
   EXPECT_EQ((*text)[2].id->name(), "7");
   EXPECT_EQ((*text)[3].payload_json, R"({"a":1})");
+  const auto sample = ReadIds(
+      Put("sample.json", "{\n \"items\": [{\"id\": 7, \"sequence\": 3, \"generation\": 1}, {\"id\": \"x\"}]\n}\n"));
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  ASSERT_EQ(sample->size(), 2u);
+  EXPECT_EQ((*sample)[0].id->number(), 7u);
+  EXPECT_EQ((*sample)[0].generation, 0u) << "the generation of a sampled item is an older one";
+  EXPECT_EQ((*sample)[1].id->name(), "x");
+  EXPECT_THAT(
+      ErrorOf(ReadIds(Put("bad.json", R"({"items": [{"id": 1}, {"id": []}]})")), absl::StatusCode::kInvalidArgument),
+      testing::HasSubstr("bad.json' items[1]"));
+  EXPECT_EQ(ReadIds(Put("lines.json", "{\"id\":\"x\"}\n7\n"))->size(), 2u) << "a .json file of lines is as any other";
   const auto npy = ReadIds(Put("ids.npy", EncodeNpy(NpyType::kUint8, {2}, "\x01\x02")));
   ASSERT_TRUE(npy.ok()) << npy.status();
   EXPECT_EQ((*npy)[1].id->number(), 2u);

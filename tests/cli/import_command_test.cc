@@ -180,6 +180,7 @@ TEST_F(ImportCommand, RefusedRowsGoIntoAFileWithTheReasonAndTheRestIsImported) {
   }
   const Outcome stopped = Run({"import", "skipping", file});
   EXPECT_EQ(stopped.exit_code, 2);
+  EXPECT_THAT(stopped.err, HasSubstr("with --skip-invalid FILE to leave out such rows"));
   // A state passes over what was left out, and the file is added to.
   const std::string state = scratch_ / "skipping.state";
   Must({"import", "skipping", file, "--skip-invalid", skipped, "--state", state, "--limit", "8"});

@@ -90,12 +90,14 @@ class RolloutCommand : public ServedTest {
     ASSERT_EQ(sample.exit_code, 0) << sample.err;
     const nlohmann::json answer = sample.json();
     ASSERT_EQ(answer["items"].size(), static_cast<size_t>(items));
-    std::string lines;
+    std::vector<float> rows;
     for (const auto& item : answer["items"]) {
       const size_t id = item["id"], of = wrong ? (id * 7 + 3) % kItems : id;
-      lines += StrCat("{\"id\":", id, ",\"vector\":", VectorText(models_.new_z, of, kNewWide), "}\n");
+      const auto begin = models_.new_z.begin() + static_cast<std::ptrdiff_t>(of * kNewWide);
+      rows.insert(rows.end(), begin, begin + kNewWide);
     }
-    Must({"import", name, Put("sample.jsonl", lines), "--generation", "2", "--same-content"});
+    Must({"import", name, PutNpy("sample.npy", rows, 0, items, kNewWide), "--ids", Put("sample.json", sample.out),
+          "--generation", "2", "--same-content"});
   }
 
   // A model `old_` and one of method lightcone, `new_`, whose adapter is `adapter_`.
