@@ -12,6 +12,7 @@
 #include "server/http/routes.h"
 #include "server/http/server.h"
 #include "server/metrics/metrics.h"
+#include "server/rest/rest_api.h"
 #include "server/rpc/address.h"
 #include "server/rpc/server.h"
 
@@ -48,6 +49,7 @@ struct RunningServer::Parts {
   std::atomic<State> state{State::kStarting};
   std::unique_ptr<Trust> trust;
   std::unique_ptr<ConsoleApi> console;
+  std::unique_ptr<RestApi> rest;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<RpcServer> rpc;
@@ -131,6 +133,21 @@ ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http,
   return out;
 }
 
+RestOptions RestOptionsOf(const ServerConfig& config, Metrics* metrics) {
+  RestOptions out;
+  out.version = std::string(ServerVersion());
+  out.index_defaults = config.index;
+  out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
+    const std::string message = MessageOf(status);
+    Record(metrics, {method, static_cast<int>(status.code()), elapsed, message, 0});
+  };
+  return out;
+}
+
+LaneKind LaneOf(RestLane lane) {
+  return lane == RestLane::kRead ? LaneKind::kRead : lane == RestLane::kWrite ? LaneKind::kWrite : LaneKind::kOperate;
+}
+
 std::string IndexPage(const Bound& bound) {
   return StrCat("Lightcone ", ServerVersion(), "\n\ngRPC      ", bound.grpc.empty() ? "starting" : bound.grpc,
                 "\n/metrics  for Prometheus\n/healthz  200 while the process lives, as /livez\n",
@@ -178,11 +195,15 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
       for (const std::string& method : ConsoleMethods()) parts->metrics.ExpectCalls(method);
       handlers.api = [parts](const HttpRequest& request) { return parts->console->Handle(request); };
     }
+    parts->rest = std::make_unique<RestApi>(RestOptionsOf(config, &parts->metrics));
+    for (const std::string& method : RestMethods()) parts->metrics.ExpectCalls(method);
+    RouteTable rest_routes;
+    parts->rest->AddRoutes(&rest_routes);
     LC_ASSIGN_OR_RETURN(parts->http, HttpServer::Start({.host = http.host,
                                                         .port = http.port,
                                                         .names = NamesOf(config, http),
                                                         .limits = {},
-                                                        .routes = RoutesOf(std::move(handlers)),
+                                                        .routes = RoutesOf(std::move(handlers), std::move(rest_routes)),
                                                         .not_found = kNothingHere}));
     parts->bound.http = StrCat(http.printed_host, ":", parts->http->port());
   }
@@ -201,6 +222,11 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   parts->bound.grpc = parts->rpc->address();
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });
   if (parts->console != nullptr) parts->console->SetEngine(parts->engine.get(), parts->bound.grpc);
+  if (parts->rest != nullptr) {
+    parts->rest->Open({parts->engine.get(), [rpc = parts->rpc.get()](RestLane lane, absl::Time deadline, auto run) {
+                         rpc->Submit(LaneOf(lane), deadline, std::move(run));
+                       }});
+  }
   parts->state.store(Parts::State::kReady);
   return self;
 }
@@ -209,6 +235,7 @@ void RunningServer::BeginDrain() {
   if (parts_ == nullptr) return;
   parts_->state.store(Parts::State::kDraining);
   if (parts_->console != nullptr) parts_->console->SetEngine(nullptr, "");
+  if (parts_->rest != nullptr) parts_->rest->Close();
   if (parts_->rpc != nullptr) parts_->rpc->BeginDrain();
 }
 

@@ -64,8 +64,8 @@ void AddConsole(std::function<HttpAnswer(const HttpRequest&)> api, RouteTable* t
 
 }  // namespace
 
-RouteTable RoutesOf(HttpHandlers handlers) {
-  RouteTable table;
+RouteTable RoutesOf(HttpHandlers handlers, RouteTable before) {
+  RouteTable table = std::move(before);
   const auto alive = [](const HttpRequest&) { return HttpAnswer{200, kPlainText, "ok\n"}; };
   table.Add(Probe("/healthz", alive));
   table.Add(Probe("/livez", alive));

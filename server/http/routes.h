@@ -20,8 +20,10 @@ struct HttpHandlers {
 };
 
 // The text where there is nothing.
-constexpr char kNothingHere[] = "nothing here; there are: /, /metrics, /healthz, /livez, /readyz";
+constexpr char kNothingHere[] =
+    "nothing here; there are: /, /collections, /aliases, /metrics, /healthz, /livez, /readyz";
 
-RouteTable RoutesOf(HttpHandlers handlers);
+// `before` has routes that are looked at first.
+RouteTable RoutesOf(HttpHandlers handlers, RouteTable before = {});
 
 }  // namespace lightcone::server

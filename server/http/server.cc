@@ -192,7 +192,7 @@ void HttpServer::Io::RecordPhase(Connection* connection, Phase before) {
 }
 
 const Route* HttpServer::Io::RouteOf(const HttpRequest& request, HttpAnswer* refusal) {
-  const RouteTable::Match match = options_.routes.Find(request.method, request.path);
+  const RouteTable::Match match = options_.routes.Find(request);
   if (match.route == nullptr && match.allowed.empty()) {
     *refusal = RefusalOf(404, options_.not_found);
     return nullptr;
@@ -211,9 +211,15 @@ const Route* HttpServer::Io::RouteOf(const HttpRequest& request, HttpAnswer* ref
 }
 
 void HttpServer::Io::Handle(Connection* connection, const Route& route, HttpRequest request) {
+  const uint64_t id = connection->id();
+  if (route.begin) {
+    return route.begin(std::move(request), [this, id](HttpAnswer answer) {
+      boost::asio::post(io_, [this, id, answer = std::move(answer)]() mutable { Answer(id, std::move(answer)); });
+    });
+  }
   if (route.lane == HttpLane::kIo) return connection->Answer(Call(route, request));
   WorkerPool& lane = route.lane == HttpLane::kMetrics ? metrics_ : calls_;
-  auto job = [this, id = connection->id(), &route, request = std::move(request)] {
+  auto job = [this, id, &route, request = std::move(request)] {
     boost::asio::post(io_, [this, id, answer = Call(route, request)]() mutable { Answer(id, std::move(answer)); });
   };
   if (lane.TryAdd(std::move(job))) return;
