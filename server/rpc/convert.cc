@@ -170,10 +170,12 @@ absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, FieldPath field) {
                           FloatsOf(input.tensor().f32_le(), [&] { return StrCat(field(), ".tensor.f32_le"); }));
       return RawInput(std::move(tensor));
     }
+    case v1::RawInput::kText:
+      return RawInput(TextInput{input.text()});
     case v1::RawInput::KIND_NOT_SET:
       break;
   }
-  return InvalidField(field(), "not set", "one of image, tensor");
+  return InvalidField(field(), "not set", "one of image, tensor, text");
 }
 
 absl::StatusOr<FilterValue> FromWire(const v1::FilterValue& value, std::string_view field) {
@@ -230,6 +232,11 @@ absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view f
     }
     case v1::Filter::kValuesCount:
       return CountOf(filter.values_count(), StrCat(path, ".values_count"));
+    case v1::Filter::kHasId:
+    case v1::Filter::kNested:
+    case v1::Filter::kText:
+    case v1::Filter::kGeoRadius:
+    case v1::Filter::kGeoBox:
     case v1::Filter::KIND_NOT_SET:
       break;
   }

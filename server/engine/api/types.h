@@ -127,10 +127,10 @@ struct SearchCall {
 struct LegProfile {
   size_t query = 0;
   uint32_t generation = 0;
-  bool fused = false;       // ranked by the vectors of two generations
-  double older_weight = 0;  // weight of the older one's
   int64_t rows_scored = 0, rows_refined = 0, rows_reranked = 0, rows_adapted = 0;
   std::vector<SegmentProfile> segments;  // a scan where an item adapter carried every row
+  bool fused = false;                    // ranked by the vectors of two generations
+  double older_weight = 0;               // weight of the older one's
 };
 struct SearchProfile {
   std::vector<LegProfile> legs;                               // finished ones
