@@ -11,6 +11,8 @@
 #include "server/http/console_api.h"
 #include "server/http/routes.h"
 #include "server/http/server.h"
+#include "server/http/sessions.h"
+#include "server/http/tls_transport.h"
 #include "server/metrics/metrics.h"
 #include "server/rest/rest_api.h"
 #include "server/rpc/address.h"
@@ -48,13 +50,19 @@ struct RunningServer::Parts {
   Metrics metrics{ServerVersion()};
   std::atomic<State> state{State::kStarting};
   std::unique_ptr<Trust> trust;
+  std::unique_ptr<Sessions> sessions;  // null: no keys are asked for
   std::unique_ptr<ConsoleApi> console;
   std::unique_ptr<RestApi> rest;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Engine> engine;
+  std::atomic<Engine*> serving{nullptr};  // engine, once it is open; HTTP ends before the engine
   std::unique_ptr<RpcServer> rpc;
   Bound bound;
   bool device = false;  // was started: StopDevice is owed
+
+  absl::Status StartHttp(const ServerConfig& config, const Address& address);
+  HttpHandlers Handlers();
+  absl::StatusOr<std::optional<std::string>> ResolveName(const std::string& name) const;
 
   RpcFigures Figures() const {
     RpcFigures out;
@@ -121,9 +129,11 @@ HostNames NamesOf(const ServerConfig& config, const Address& http) {
 }
 
 // Whoever reaches the port may act, so a console that others than this machine reach only shows, unless it is told.
+// With keys, the scopes of each caller decide.
 ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http, Metrics* metrics) {
   ConsoleOptions out;
-  out.read_only = config.console_mode == "auto" ? !IsLoopback(http) : config.console_mode != "operate";
+  out.read_only =
+      config.console_mode == "auto" ? !IsLoopback(http) && !AsksForKeys(config) : config.console_mode != "operate";
   out.names = NamesOf(config, http);
   out.version = std::string(ServerVersion());
   out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
@@ -156,6 +166,56 @@ std::string IndexPage(const Bound& bound) {
 
 }  // namespace
 
+absl::StatusOr<std::optional<std::string>> RunningServer::Parts::ResolveName(const std::string& name) const {
+  const Engine* const open = serving.load();
+  if (open == nullptr) return Unavailable("the server starts");
+  return open->ResolveName(name);
+}
+
+HttpHandlers RunningServer::Parts::Handlers() {
+  HttpHandlers handlers;
+  handlers.metrics = [this] { return metrics.Scrape(); };
+  handlers.not_ready = [this]() -> std::string {
+    const State now = state.load();
+    return now == State::kReady ? "" : now == State::kStarting ? "starting" : "draining";
+  };
+  handlers.index = [this] { return IndexPage(state.load() == State::kStarting ? Bound{} : bound); };
+  handlers.title = [this] { return rest->Title(); };
+  if (console == nullptr) return handlers;
+  handlers.api = [this](const HttpRequest& request) { return console->Handle(request); };
+  handlers.session = [this](const HttpRequest& request) { return console->HandleSession(request); };
+  return handlers;
+}
+
+absl::Status RunningServer::Parts::StartHttp(const ServerConfig& config, const Address& address) {
+  if (address.is_unix) return InvalidField("http_listen", StrCat("'", config.http_listen, "'"), "HOST:PORT");
+  const auth::Certificates* const certificates = trust->certificates();
+  if (trust->keys() != nullptr) sessions = std::make_unique<Sessions>(trust->keys(), certificates != nullptr);
+  if (config.console_mode != "off") {
+    ConsoleOptions options = ConsoleOptionsOf(config, address, &metrics);
+    options.keys = trust->keys();
+    options.sessions = sessions.get();
+    console = std::make_unique<ConsoleApi>(std::move(options), &metrics);
+    for (const std::string& method : ConsoleMethods()) metrics.ExpectCalls(method);
+  }
+  rest = std::make_unique<RestApi>(RestOptionsOf(config, &metrics));
+  for (const std::string& method : RestMethods()) metrics.ExpectCalls(method);
+  HttpHandlers handlers = Handlers();
+  handlers.metrics_open = config.http_metrics_open;
+  HttpServerOptions options;
+  options.host = address.host;
+  options.port = address.port;
+  options.names = NamesOf(config, address);
+  options.routes = RoutesOf(std::move(handlers));
+  rest->AddRoutes(&options.routes);
+  options.not_found = kNothingHere;
+  if (certificates != nullptr) options.transport = MakeTlsTransport(certificates);
+  options.gate = HttpGate(trust->keys(), sessions.get(), [this](const std::string& name) { return ResolveName(name); });
+  LC_ASSIGN_OR_RETURN(http, HttpServer::Start(std::move(options)));
+  bound.http = StrCat(address.printed_host, ":", http->port());
+  return absl::OkStatus();
+}
+
 std::string_view ServerVersion() { return LIGHTCONE_VERSION; }
 
 RunningServer::RunningServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -178,35 +238,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   }
   LC_RETURN_IF_ERROR(CheckExposure(config, listen, http_listen));
   LC_ASSIGN_OR_RETURN(parts->trust, Trust::Open(config));
-  if (http_listen.has_value()) {
-    const Address& http = *http_listen;
-    if (http.is_unix) return InvalidField("http_listen", StrCat("'", config.http_listen, "'"), "HOST:PORT");
-    HttpHandlers handlers;
-    handlers.metrics = [parts] { return parts->metrics.Scrape(); };
-    handlers.not_ready = [parts]() -> std::string {
-      const Parts::State state = parts->state.load();
-      return state == Parts::State::kReady ? "" : state == Parts::State::kStarting ? "starting" : "draining";
-    };
-    handlers.index = [parts] {
-      return IndexPage(parts->state.load() == Parts::State::kStarting ? Bound{} : parts->bound);
-    };
-    if (config.console_mode != "off") {
-      parts->console = std::make_unique<ConsoleApi>(ConsoleOptionsOf(config, http, &parts->metrics), &parts->metrics);
-      for (const std::string& method : ConsoleMethods()) parts->metrics.ExpectCalls(method);
-      handlers.api = [parts](const HttpRequest& request) { return parts->console->Handle(request); };
-    }
-    parts->rest = std::make_unique<RestApi>(RestOptionsOf(config, &parts->metrics));
-    for (const std::string& method : RestMethods()) parts->metrics.ExpectCalls(method);
-    RouteTable rest_routes;
-    parts->rest->AddRoutes(&rest_routes);
-    LC_ASSIGN_OR_RETURN(parts->http, HttpServer::Start({.host = http.host,
-                                                        .port = http.port,
-                                                        .names = NamesOf(config, http),
-                                                        .limits = {},
-                                                        .routes = RoutesOf(std::move(handlers), std::move(rest_routes)),
-                                                        .not_found = kNothingHere}));
-    parts->bound.http = StrCat(http.printed_host, ":", parts->http->port());
-  }
+  if (http_listen.has_value()) LC_RETURN_IF_ERROR(parts->StartHttp(config, *http_listen));
   // Before the data folder is opened: a port in use should be said at once, not after a long replay.
   LC_RETURN_IF_ERROR(CheckFree(listen));
   LC_RETURN_IF_ERROR(StartDevice(config.device));
@@ -220,6 +252,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   LC_ASSIGN_OR_RETURN(parts->rpc,
                       RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, &parts->metrics)));
   parts->bound.grpc = parts->rpc->address();
+  parts->serving.store(parts->engine.get());
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });
   if (parts->console != nullptr) parts->console->SetEngine(parts->engine.get(), parts->bound.grpc);
   if (parts->rest != nullptr) {

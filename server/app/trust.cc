@@ -9,9 +9,19 @@
 namespace lightcone::server {
 namespace {
 
-bool HasKeys(const AuthConfig& auth) { return !auth.keys_file.empty() || !auth.token_secrets_file.empty(); }
+absl::Status CheckReach(const ServerConfig& config, const Address& address, std::string_view option,
+                        const std::string& value) {
+  if (IsLoopback(address) || (!config.tls.certificate_file.empty() && AsksForKeys(config))) return absl::OkStatus();
+  return InvalidField(option, StrCat("'", value, "', which other machines reach"),
+                      "a loopback address; any address with TLS (tls.certificate_file, tls.key_file) and keys "
+                      "(auth.keys_file); or any with --insecure");
+}
 
 }  // namespace
+
+bool AsksForKeys(const ServerConfig& config) {
+  return !config.auth.keys_file.empty() || !config.auth.token_secrets_file.empty();
+}
 
 absl::Status CheckExposure(const ServerConfig& config, const Address& grpc, const std::optional<Address>& http) {
   const TlsConfig& tls = config.tls;
@@ -23,23 +33,15 @@ absl::Status CheckExposure(const ServerConfig& config, const Address& grpc, cons
     return InvalidField("tls.certificate_file", "empty", "a file, since tls.client_ca_file is set");
   }
   if (config.insecure) return absl::OkStatus();
-  if (!IsLoopback(grpc) && (tls.certificate_file.empty() || !HasKeys(config.auth))) {
-    return InvalidField("listen", StrCat("'", config.listen, "', which other machines reach"),
-                        "a loopback address; any address with TLS (tls.certificate_file, tls.key_file) and keys "
-                        "(auth.keys_file); or any with --insecure");
-  }
-  if (http.has_value() && !IsLoopback(*http)) {
-    return InvalidField("http_listen", StrCat("'", config.http_listen, "', which other machines reach"),
-                        "a loopback address, or any with --insecure: HTTP has neither TLS nor keys");
-  }
-  return absl::OkStatus();
+  LC_RETURN_IF_ERROR(CheckReach(config, grpc, "listen", config.listen));
+  return http.has_value() ? CheckReach(config, *http, "http_listen", config.http_listen) : absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Trust>> Trust::Open(const ServerConfig& config) {
   std::unique_ptr<Trust> self(new Trust);
   const auto log = [](const std::string& line) { LogWarning(line); };
   std::vector<auth::WatchedFiles> watched;
-  if (HasKeys(config.auth)) {
+  if (AsksForKeys(config)) {
     auth::KeyringOptions options = {
         .keys_file = config.auth.keys_file, .token_secrets_file = config.auth.token_secrets_file, .log = log};
     LC_ASSIGN_OR_RETURN(self->keys_, auth::Keyring::Open(options));

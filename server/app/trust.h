@@ -18,8 +18,11 @@
 namespace lightcone::server {
 
 // INVALID_ARGUMENT names the option: an address beyond loopback without TLS or without keys, unless `insecure`; a file
-// of TLS without the one that it needs. `http` is absent: the server has no HTTP, which knows neither TLS nor keys.
+// of TLS without the one that it needs. `http` is absent: the server has no HTTP.
 absl::Status CheckExposure(const ServerConfig& config, const Address& grpc, const std::optional<Address>& http);
+
+// Whether callers have to show a key.
+bool AsksForKeys(const ServerConfig& config);
 
 class Trust {
  public:

@@ -10,9 +10,11 @@
 
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include "base/files.h"
 #include "base/status.h"
+#include "server/auth/tls_context.h"
 
 namespace lightcone::server::auth {
 namespace {
@@ -117,12 +119,14 @@ absl::Status Certificates::Reload() {
       LC_RETURN_IF_ERROR(FirstCertificate(client_ca, options_.client_ca_file).status());
     }
     const std::string pair = StrCat(key, key.ends_with('\n') ? "" : "\n", chain);
+    LC_ASSIGN_OR_RETURN(std::shared_ptr<ssl_ctx_st> context, MakeTlsContext(pair, client_ca));
     absl::MutexLock lock(&mutex_);
     if (pair == pair_ && client_ca == client_ca_) return absl::OkStatus();
     LC_RETURN_IF_ERROR(WriteCopy(pair_fd_, pair));
     if (client_ca_fd_ >= 0) LC_RETURN_IF_ERROR(WriteCopy(client_ca_fd_, client_ca));
     pair_ = pair;
     client_ca_ = client_ca;
+    context_ = std::move(context);
     figures_.not_after = not_after;
     ++figures_.reloads_total;
     line = StrCat("TLS material was read: the certificate is valid until ",
@@ -140,6 +144,11 @@ absl::Status Certificates::Reload() {
   }
   if (!line.empty() && options_.log) options_.log(line);
   return status;
+}
+
+std::shared_ptr<ssl_ctx_st> Certificates::context() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return context_;
 }
 
 std::vector<std::string> Certificates::Files() const {

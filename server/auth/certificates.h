@@ -1,6 +1,6 @@
 // TLS material that was checked: a certificate chain with its key, and the authorities of client certificates. The
 // checked copies lie in memory and are files by their paths, so that a transport which reads files never reads a pair
-// that does not belong together.
+// that does not belong together. A transport of OpenSSL gets a context with them.
 // Threads: every method is safe from any thread.
 #pragma once
 
@@ -15,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+
+struct ssl_ctx_st;  // SSL_CTX of OpenSSL
 
 namespace lightcone::server::auth {
 
@@ -45,6 +47,8 @@ class Certificates {
   const std::string& pair_path() const { return pair_path_; }
   // Path of the copy of the authorities; empty: no client certificate is asked for.
   const std::string& client_ca_path() const { return client_ca_path_; }
+  // The newest context for servers: TLS 1.2 and later, HTTP/1.1. Connections keep the one with which they began.
+  std::shared_ptr<ssl_ctx_st> context() const;
   std::vector<std::string> Files() const;
   CertificateFigures figures() const;
 
@@ -56,6 +60,7 @@ class Certificates {
   std::string pair_path_, client_ca_path_;
   mutable absl::Mutex mutex_;
   std::string pair_ ABSL_GUARDED_BY(mutex_), client_ca_ ABSL_GUARDED_BY(mutex_);  // content of the copies
+  std::shared_ptr<ssl_ctx_st> context_ ABSL_GUARDED_BY(mutex_);
   std::string failure_ ABSL_GUARDED_BY(mutex_);  // why the last reload failed; empty: it did not
   CertificateFigures figures_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,5 @@
 #include "server/auth/key_file.h"
 
-#include <openssl/rand.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "base/json_depth.h"
 #include "base/status.h"
+#include "server/auth/random_text.h"
 
 namespace lightcone::server::auth {
 namespace {
@@ -166,10 +166,7 @@ std::string LineOf(const KeyEntry& entry) {
 }
 
 absl::StatusOr<std::string> MakeKey() {
-  unsigned char bytes[32];
-  if (RAND_bytes(bytes, sizeof(bytes)) != 1) return Internal("the system gave no random bits for a key");
-  std::string text = absl::WebSafeBase64Escape(absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
-  while (!text.empty() && text.back() == '=') text.pop_back();
+  LC_ASSIGN_OR_RETURN(const std::string text, RandomText());
   return "lck_" + text;
 }
 

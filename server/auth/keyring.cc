@@ -39,12 +39,13 @@ std::string PatternsOf(const Principal& principal, Scopes needed) {
 
 }  // namespace
 
+struct Keyring::KnownKey {
+  KeyHash hash;
+  absl::Time expires;
+  PrincipalPtr principal;
+};
+
 struct Keyring::Table {
-  struct KnownKey {
-    KeyHash hash;
-    absl::Time expires;
-    PrincipalPtr principal;
-  };
   std::string text;  // content of the files, to tell whether they changed
   // By the first bytes of the hash. How long a look-up takes tells a caller nothing of use: it cannot choose a key by
   // its hash.
@@ -74,7 +75,7 @@ absl::StatusOr<std::shared_ptr<const Keyring::Table>> Keyring::Read() const {
     if (!entries.ok()) return Annotate(entries.status(), options_.keys_file);
     table->entries = static_cast<int64_t>(entries->size());
     for (KeyEntry& entry : *entries) {
-      Table::KnownKey known = {entry.hash, entry.expires, nullptr};
+      KnownKey known = {entry.hash, entry.expires, nullptr};
       known.principal = std::make_shared<const Principal>(Principal{entry.name, {std::move(entry.grant)}});
       if (entry.certificate.empty()) {
         table->keys[PrefixOf(known.hash)].push_back(std::move(known));
@@ -120,37 +121,56 @@ std::shared_ptr<const Keyring::Table> Keyring::table() const {
   return table_;
 }
 
-absl::StatusOr<PrincipalPtr> Keyring::Find(const Table& table, const Shown& shown, Refusal* refusal) const {
-  *refusal = Refusal::kMissing;
-  const auto valid = [&](const Table::KnownKey& known, std::string_view what) -> absl::StatusOr<PrincipalPtr> {
-    if (options_.clock() < known.expires) return known.principal;
-    *refusal = Refusal::kExpired;
-    return Unauthenticated(StrCat(what, " '", known.principal->name, "' expired at ", TextOfTime(known.expires)));
-  };
-  if (shown.key.empty()) {
-    for (const std::string& name : shown.certificates) {
-      if (const auto at = table.certificates.find(name); at != table.certificates.end()) {
-        return valid(at->second, "the entry of certificate");
-      }
-    }
-    return Unauthenticated(
-        shown.certificates.empty()
-            ? "the call has no key: send one as metadata 'authorization: Bearer KEY' or 'api-key: KEY'"
-            : "the call has no key, and its client certificate is not in the file of keys");
+Credential CredentialOf(std::string_view key) {
+  Credential credential;
+  if (LooksLikeToken(key)) {
+    credential.token = std::string(key);
+  } else {
+    credential.key_hash = HashOf(key);
   }
+  return credential;
+}
+
+absl::StatusOr<PrincipalPtr> Keyring::CheckTime(const KnownKey& known, std::string_view what, Refusal* refusal) const {
+  if (options_.clock() < known.expires) return known.principal;
+  *refusal = Refusal::kExpired;
+  return Unauthenticated(StrCat(what, " '", known.principal->name, "' expired at ", TextOfTime(known.expires)));
+}
+
+absl::StatusOr<PrincipalPtr> Keyring::FindCredential(const Table& table, const Credential& credential,
+                                                     Refusal* refusal) const {
   *refusal = Refusal::kUnknown;
-  if (LooksLikeToken(shown.key)) {
+  if (!credential.token.empty()) {
     if (table.secrets.empty()) return Unauthenticated("the server takes no tokens: auth.token_secrets_file is not set");
-    LC_ASSIGN_OR_RETURN(TokenClaims claims, VerifyToken(shown.key, table.secrets));
-    return valid({{}, claims.expires, std::make_shared<const Principal>(std::move(claims.principal))}, "the token");
+    LC_ASSIGN_OR_RETURN(TokenClaims claims, VerifyToken(credential.token, table.secrets));
+    const KnownKey known = {{}, claims.expires, std::make_shared<const Principal>(std::move(claims.principal))};
+    return CheckTime(known, "the token", refusal);
   }
-  const KeyHash hash = HashOf(shown.key);
+  const KeyHash& hash = credential.key_hash;
   if (const auto at = table.keys.find(PrefixOf(hash)); at != table.keys.end()) {
-    for (const Table::KnownKey& known : at->second) {
-      if (CRYPTO_memcmp(known.hash.data(), hash.data(), hash.size()) == 0) return valid(known, "key");
+    for (const KnownKey& known : at->second) {
+      if (CRYPTO_memcmp(known.hash.data(), hash.data(), hash.size()) == 0) return CheckTime(known, "key", refusal);
     }
   }
   return Unauthenticated("the key of the call is not known to the server");
+}
+
+absl::StatusOr<PrincipalPtr> Keyring::Find(const Table& table, const Shown& shown, Refusal* refusal) const {
+  if (!shown.key.empty()) return FindCredential(table, CredentialOf(shown.key), refusal);
+  *refusal = Refusal::kMissing;
+  for (const std::string& name : shown.certificates) {
+    if (const auto at = table.certificates.find(name); at != table.certificates.end()) {
+      return CheckTime(at->second, "the entry of certificate", refusal);
+    }
+  }
+  return Unauthenticated(shown.certificates.empty()
+                             ? "the call has no key: send one as 'authorization: Bearer KEY' or 'api-key: KEY'"
+                             : "the call has no key, and its client certificate is not in the file of keys");
+}
+
+absl::StatusOr<PrincipalPtr> Keyring::LookUp(const Credential& credential) const {
+  Refusal ignored;
+  return FindCredential(*table(), credential, &ignored);
 }
 
 absl::StatusOr<PrincipalPtr> Keyring::Authenticate(const Shown& shown) {

@@ -30,6 +30,13 @@ struct Shown {
   std::string_view peer;                  // "ipv4:10.0.0.7:5123"
 };
 
+// What a caller has shown, so that it can be looked up later: no key, but a key's hash or a token.
+struct Credential {
+  std::array<uint8_t, 32> key_hash = {};
+  std::string token;  // empty: a key was shown
+};
+Credential CredentialOf(std::string_view key);
+
 enum class Refusal { kMissing, kUnknown, kExpired, kScope, kCollection };
 inline constexpr std::array<std::string_view, 5> kRefusalNames = {"missing", "unknown", "expired", "scope",
                                                                   "collection"};
@@ -57,6 +64,9 @@ class Keyring {
   // has failed too often: a valid key passes all the same. A failure is counted, and logged without the key.
   absl::StatusOr<PrincipalPtr> Authenticate(const Shown& shown);
 
+  // Who showed the credential, if it is valid still: UNAUTHENTICATED. Nothing is counted.
+  absl::StatusOr<PrincipalPtr> LookUp(const Credential& credential) const;
+
   // PERMISSION_DENIED, counted, unless the principal has these scopes for some collection.
   absl::Status CheckCall(const Principal& principal, Scopes needed, std::string_view method);
   // PERMISSION_DENIED, counted, unless it has them for `collection`. The message names `shown`, the name that the
@@ -72,11 +82,14 @@ class Keyring {
   KeyringFigures figures() const;
 
  private:
+  struct KnownKey;
   struct Table;
   explicit Keyring(const KeyringOptions& options);
   std::shared_ptr<const Table> table() const;
   absl::StatusOr<std::shared_ptr<const Table>> Read() const;
   absl::StatusOr<PrincipalPtr> Find(const Table& table, const Shown& shown, Refusal* refusal) const;
+  absl::StatusOr<PrincipalPtr> CheckTime(const KnownKey& known, std::string_view what, Refusal* refusal) const;
+  absl::StatusOr<PrincipalPtr> FindCredential(const Table& table, const Credential& credential, Refusal* refusal) const;
   void Count(Refusal refusal) { refused_[static_cast<size_t>(refusal)].fetch_add(1, std::memory_order_relaxed); }
 
   const KeyringOptions options_;

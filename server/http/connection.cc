@@ -7,6 +7,7 @@
 
 #include "base/dcheck.h"
 #include "base/strings.h"
+#include "server/http/peer.h"
 
 namespace lightcone::server {
 namespace {
@@ -29,11 +30,17 @@ std::string HeadOf(const HttpAnswer& answer, bool keep, bool http_1_0) {
 
 }  // namespace
 
-Connection::Connection(uint64_t id, int socket, boost::asio::io_context* io, ConnectionOwner* owner)
-    : id_(id), owner_(owner), socket_(*io, socket), timer_(*io), transport_(PlainTransport(socket)) {}
+Connection::Connection(uint64_t id, int socket, std::unique_ptr<Transport> transport, boost::asio::io_context* io,
+                       ConnectionOwner* owner)
+    : id_(id),
+      owner_(owner),
+      socket_(*io, socket),
+      timer_(*io),
+      peer_(PeerOf(socket)),
+      transport_(std::move(transport)) {}
 
 void Connection::Start() {
-  SetDeadline(owner_->limits().idle);
+  SetDeadline(owner_->limits().handshake);
   Run();
 }
 
@@ -46,6 +53,8 @@ void Connection::Run() {
 
 bool Connection::Step() {
   switch (phase_) {
+    case Phase::kHandshake:
+      return ShakeHands();
     case Phase::kIdle:
     case Phase::kHead:
       return ReadHead();
@@ -60,6 +69,18 @@ bool Connection::Step() {
       break;
   }
   return false;
+}
+
+bool Connection::ShakeHands() {
+  const Moved how = transport_->ShakeHands();
+  if (how == Moved::kWantRead || how == Moved::kWantWrite) return WaitFor(how);
+  if (how != Moved::kBytes) {
+    Close();
+    return false;
+  }
+  SetPhase(Phase::kIdle);
+  SetDeadline(owner_->limits().idle);
+  return true;
 }
 
 bool Connection::ReadHead() {
@@ -111,8 +132,10 @@ void Connection::BeginRequest(size_t head_bytes) {
   keep_ = head_.keep_alive;
   head_only_ = head_.request.method == "HEAD";
   if (head_.refusal != 0) return Refuse(RefusalOf(head_.refusal, std::move(head_.reason)));
+  head_.request.peer = peer_;
+  head_.request.certificates = transport_->ClientNames();
   HttpAnswer refusal;
-  route_ = owner_->RouteOf(head_.request, &refusal);
+  route_ = owner_->RouteOf(&head_.request, &refusal);
   if (route_ == nullptr) {
     if (head_.body_bytes > 0) return Refuse(std::move(refusal));
     SetPhase(Phase::kHandling);
@@ -303,6 +326,7 @@ void Connection::OnDeadline() {
     case Phase::kHandling:
     case Phase::kClosed:
       return;
+    case Phase::kHandshake:
     case Phase::kIdle:
     case Phase::kWriting:
     case Phase::kLingering:

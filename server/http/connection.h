@@ -20,8 +20,8 @@
 namespace lightcone::server {
 
 // What a connection does now.
-enum class Phase { kIdle, kHead, kBody, kHandling, kWriting, kLingering, kClosed };
-constexpr size_t kPhases = 7;
+enum class Phase { kHandshake, kIdle, kHead, kBody, kHandling, kWriting, kLingering, kClosed };
+constexpr size_t kPhases = 8;
 
 class Connection;
 
@@ -34,8 +34,8 @@ class ConnectionOwner {
   virtual bool ending() const = 0;
   // Bytes that any connection may use until it returns.
   virtual std::span<char> scratch() = 0;
-  // The route of a request, or in `refusal` why there is none.
-  virtual const Route* RouteOf(const HttpRequest& request, HttpAnswer* refusal) = 0;
+  // The route of a request, which gets its caller and parameters. Or in `refusal` why it may use none.
+  virtual const Route* RouteOf(HttpRequest* request, HttpAnswer* refusal) = 0;
   // Calls connection->Answer now, or later and then connection->Run.
   virtual void Handle(Connection* connection, const Route& route, HttpRequest request) = 0;
   // Takes a part of limits().held_bytes_max for a body. false: too much is held already.
@@ -49,8 +49,9 @@ class ConnectionOwner {
 
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  // Owns `socket`, which must not block.
-  Connection(uint64_t id, int socket, boost::asio::io_context* io, ConnectionOwner* owner);
+  // Owns `socket`, which must not block, and over which `transport` goes.
+  Connection(uint64_t id, int socket, std::unique_ptr<Transport> transport, boost::asio::io_context* io,
+             ConnectionOwner* owner);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -72,6 +73,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   // Each returns false when it waits for the client, or is not at work any more.
   bool Step();
+  bool ShakeHands();
   bool ReadHead();
   bool ReadBody();
   bool WriteAnswer();
@@ -96,8 +98,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
   std::chrono::steady_clock::time_point deadline_;
+  const std::string peer_;  // "ipv4:10.0.0.7:5123"
   const std::unique_ptr<Transport> transport_;
-  Phase phase_ = Phase::kIdle;
+  Phase phase_ = Phase::kHandshake;
   bool waiting_ = false;  // for the socket
 
   std::string in_;       // bytes that are read and belong to no request yet

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "server/http/console_json.h"
 #include "server/http/console_search.h"
+#include "server/http/http_error.h"
 #include "server/http/same_origin.h"
 
 namespace lightcone::server {
@@ -27,47 +28,13 @@ constexpr absl::Duration kCallTime = absl::Seconds(20);
 constexpr absl::Duration kWatchEvery = absl::Seconds(5);
 constexpr int kDepthMax = 32;
 constexpr uint32_t kAuditEntries = 200;
-constexpr char kOperator[] = "the console";  // The console does not know its users.
+constexpr char kOperator[] = "the console";  // Without keys the console does not know its users.
 constexpr uint32_t kJobs = 100;              // newest jobs that are listed
 constexpr size_t kJsonBytesMax = 4 << 20;    // JSON takes many times its size when it is parsed.
 constexpr int kSearchesMax = 4;              // searches at once, because other calls share the threads
 
-int HttpStatusOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kOk:
-      return 200;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kOutOfRange:
-      return 400;
-    case absl::StatusCode::kPermissionDenied:
-      return 403;
-    case absl::StatusCode::kNotFound:
-      return 404;
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kFailedPrecondition:
-      return 409;
-    case absl::StatusCode::kResourceExhausted:
-      return 429;
-    case absl::StatusCode::kUnimplemented:
-      return 501;
-    case absl::StatusCode::kUnavailable:
-      return 503;
-    case absl::StatusCode::kDeadlineExceeded:
-      return 504;
-    default:
-      return 500;
-  }
-}
-
 std::string Dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);  // Payloads may hold any bytes.
-}
-
-HttpAnswer AnswerOf(const absl::Status& status) {
-  const std::string code = absl::StatusCodeToString(status.code());
-  return {HttpStatusOf(status.code()), "application/json",
-          Dumped({{"error", {{"code", code}, {"message", MessageOf(status)}}}})};
 }
 
 json ToJson(const CallFigures& figures) {
@@ -123,6 +90,7 @@ struct Action {
   Engine& engine;
   const std::string& collection;
   const json& body;
+  const std::string operator_name = {};
 
   std::string Text(const char* key) const {
     return body.contains(key) && body[key].is_string() ? body[key].get<std::string>() : std::string();
@@ -151,7 +119,7 @@ absl::StatusOr<json> SwitchGeneration(const Action& action, bool back) {
   ActivateCall call = action.MakeCall<ActivateCall>();
   call.force = action.body.contains("force") && action.body["force"] == true;
   call.reason = action.Text("reason");
-  call.operator_name = kOperator;
+  call.operator_name = action.operator_name;
   call.expect_active = action.Number("expect_active");
   if (!call.expect_active) {
     return InvalidField("expect_active", "missing", "the generation that the page showed as active");
@@ -180,7 +148,7 @@ absl::StatusOr<json> Validate(const Action& action) {
 absl::StatusOr<json> Retire(const Action& action) {
   LC_ASSIGN_OR_RETURN(const RetireAnswer done,
                       action.engine.RetireGeneration({action.Text("request_id"), action.collection, action.Generation(),
-                                                      action.Text("reason"), kOperator}));
+                                                      action.Text("reason"), action.operator_name}));
   return json{{"generation", ToJson(done.generation)}, {"job", done.job}};
 }
 
@@ -193,7 +161,7 @@ absl::StatusOr<json> TakeUpDraft(const Action& action) {
 
 absl::StatusOr<json> EndCanary(const Action& action) {
   SetCanaryCall call = action.MakeCall<SetCanaryCall>();
-  call.operator_name = kOperator;
+  call.operator_name = action.operator_name;
   return ToJsonOrError(action.engine.SetCanary(call));
 }
 
@@ -218,7 +186,18 @@ constexpr ActionHandler kActions[] = {{"activate", Activate},
                                       {"canary-end", EndCanary},
                                       {"job-cancel", CancelJob}};
 
+// The name for the audit log.
+std::string OperatorOf(const HttpRequest& request) {
+  return request.caller.principal == nullptr ? kOperator : StrCat(request.caller.name(), " (", kOperator, ")");
+}
+
 }  // namespace
+
+HttpAnswer ConsoleErrorOf(const absl::Status& status) {
+  const std::string code = absl::StatusCodeToString(status.code());
+  return {HttpStatusOf(status.code()), "application/json",
+          Dumped({{"error", {{"code", code}, {"message", MessageOf(status)}}}}), HeadersOf(status)};
+}
 
 std::vector<std::string> ConsoleMethods() {
   std::vector<std::string> names;
@@ -257,26 +236,85 @@ void ConsoleApi::Watch() {
   }
 }
 
-CallContext ConsoleApi::Context() const {
-  return {absl::Now() + kCallTime, [this] { return ending_.load(std::memory_order_relaxed); }};
+CallContext ConsoleApi::Context(const HttpRequest& request) const {
+  CallContext context = {absl::Now() + kCallTime, [this] { return ending_.load(std::memory_order_relaxed); }};
+  context.caller = request.caller.name();
+  if (!request.caller.SeesAll()) {
+    context.sees = [caller = request.caller](const std::string& collection) { return caller.Sees(collection); };
+  }
+  return context;
+}
+
+bool ConsoleApi::IsReadOnly(const HttpRequest& request, const std::string& collection) const {
+  const auth::PrincipalPtr& principal = request.caller.principal;
+  return options_.read_only || (principal != nullptr && !principal->MayUse(auth::kOperate, collection));
+}
+
+absl::Status ConsoleApi::CheckOrigin(const HttpRequest& request) const {
+  LC_RETURN_IF_ERROR(CheckSameOrigin(request.headers, options_.names));
+  const std::string& session = request.caller.session;
+  if (session.empty() || request.method == "GET" || request.method == "HEAD") return absl::OkStatus();
+  const auto token = request.headers.find("x-lightcone-csrf");
+  if (token != request.headers.end() && options_.sessions->HasCsrfToken(session, token->second)) {
+    return absl::OkStatus();
+  }
+  return FieldError(absl::StatusCode::kPermissionDenied, "X-Lightcone-Csrf", "missing, or another session's",
+                    "the token of GET /api/v1/session");
+}
+
+HttpAnswer ConsoleApi::HandleSession(const HttpRequest& request) {
+  const auto handle = [&]() -> absl::StatusOr<HttpAnswer> {
+    LC_RETURN_IF_ERROR(CheckSameOrigin(request.headers, options_.names));
+    if (request.method == "POST") return OpenSession(request);
+    if (options_.keys == nullptr) return HttpAnswer{200, "application/json", R"({"keys":false})"};
+    const std::optional<Sessions::Found> found = options_.sessions->Find(request);
+    if (!found.has_value()) return MakeStatus(absl::StatusCode::kUnauthenticated, "there is no session");
+    if (request.method == "DELETE") {
+      HttpRequest asked = request;
+      asked.caller.session = found->id;
+      LC_RETURN_IF_ERROR(CheckOrigin(asked));
+      options_.sessions->Close(found->id);
+      HttpAnswer answer{200, "application/json", "{}"};
+      answer.headers = {{"Set-Cookie", options_.sessions->NoCookie()}};
+      return answer;
+    }
+    return HttpAnswer{200, "application/json",
+                      Dumped({{"keys", true},
+                              {"name", found->principal->name},
+                              {"csrf_token", options_.sessions->CsrfTokenOf(found->id)}})};
+  };
+  const absl::StatusOr<HttpAnswer> answer = handle();
+  return answer.ok() ? *answer : ConsoleErrorOf(answer.status());
+}
+
+absl::StatusOr<HttpAnswer> ConsoleApi::OpenSession(const HttpRequest& request) {
+  if (options_.keys == nullptr) return FailedPrecondition("the server asks for no keys");
+  LC_ASSIGN_OR_RETURN(const json body, BodyOf(request));
+  const std::string key = body.contains("key") && body["key"].is_string() ? body["key"].get<std::string>() : "";
+  LC_ASSIGN_OR_RETURN(const auth::PrincipalPtr principal,
+                      options_.keys->Authenticate({.key = key, .certificates = {}, .peer = request.peer}));
+  LC_ASSIGN_OR_RETURN(const Sessions::Opened opened, options_.sessions->Open(key));
+  HttpAnswer answer{200, "application/json",
+                    Dumped({{"keys", true}, {"name", principal->name}, {"csrf_token", opened.csrf_token}})};
+  answer.headers = {{"Set-Cookie", options_.sessions->CookieOf(opened.id)}};
+  return answer;
 }
 
 HttpAnswer ConsoleApi::Handle(const HttpRequest& request) {
-  if (const absl::Status status = CheckSameOrigin(request.headers, options_.names); !status.ok())
-    return AnswerOf(status);
+  if (const absl::Status status = CheckOrigin(request); !status.ok()) return ConsoleErrorOf(status);
   const auto type = request.headers.find("content-type");
   const bool image = type != request.headers.end() && type->second.rfind("image/", 0) == 0 &&
                      absl::EndsWith(ToAbsl(request.path), "/search");
   if (!image && request.body.size() > kJsonBytesMax) {
-    return AnswerOf(InvalidField("body", StrCat(request.body.size(), " bytes"), StrCat("0 .. ", kJsonBytesMax)));
+    return ConsoleErrorOf(InvalidField("body", StrCat(request.body.size(), " bytes"), StrCat("0 .. ", kJsonBytesMax)));
   }
   absl::ReaderMutexLock lock(&engine_mu_);
-  if (engine_ == nullptr) return AnswerOf(Unavailable("the server starts or drains"));
+  if (engine_ == nullptr) return ConsoleErrorOf(Unavailable("the server starts or drains"));
   try {
     absl::StatusOr<HttpAnswer> answer = Route(*engine_, request);
-    return answer.ok() ? *std::move(answer) : AnswerOf(answer.status());
+    return answer.ok() ? *std::move(answer) : ConsoleErrorOf(answer.status());
   } catch (...) {
-    return AnswerOf(StatusOfException());
+    return ConsoleErrorOf(StatusOfException());
   }
 }
 
@@ -285,7 +323,7 @@ absl::StatusOr<HttpAnswer> ConsoleApi::Route(Engine& engine, const HttpRequest& 
   const bool post = request.method == "POST";
   const auto part = [&](size_t i) { return i < parts.size() ? parts[i] : std::string(); };
   const auto answer = [](const json& body) { return HttpAnswer{200, "application/json", Dumped(body)}; };
-  if (part(3) == "overview" && parts.size() == 4 && !post) return answer(Overview(engine));
+  if (part(3) == "overview" && parts.size() == 4 && !post) return answer(Overview(engine, request));
   if (part(3) != "collections" || part(4).empty()) {
     return NotFound(StrCat("no '", request.path, "'; there are: /api/v1/overview, /api/v1/collections/NAME"));
   }
@@ -293,7 +331,7 @@ absl::StatusOr<HttpAnswer> ConsoleApi::Route(Engine& engine, const HttpRequest& 
   const std::string what = part(5);
   if (!post) {
     if (parts.size() == 5) {
-      LC_ASSIGN_OR_RETURN(const json page, CollectionPage(engine, name));
+      LC_ASSIGN_OR_RETURN(const json page, CollectionPage(engine, name, request));
       return answer(page);
     }
     if (what == "generations" && parts.size() == 7) {
@@ -307,7 +345,8 @@ absl::StatusOr<HttpAnswer> ConsoleApi::Route(Engine& engine, const HttpRequest& 
     }
     if (what == "jobs" && parts.size() == 6) {
       LC_ASSIGN_OR_RETURN(const JobPage jobs, engine.ListJobs(name, "", kJobs, ""));
-      return answer({{"jobs", ListToJson(jobs.jobs)}, {"read_only", options_.read_only}});
+      return answer({{"jobs", ListToJson(jobs.jobs)},
+                     {"read_only", IsReadOnly(request, engine.ResolveName(name).value_or(name))}});
     }
     if (what == "input" && parts.size() == 6) return StoredPicture(engine, name, request);
   } else if (parts.size() == 6) {
@@ -315,7 +354,7 @@ absl::StatusOr<HttpAnswer> ConsoleApi::Route(Engine& engine, const HttpRequest& 
       const bool free = searches_.fetch_add(1) < kSearchesMax;
       const absl::Cleanup done = [this] { searches_.fetch_sub(1); };
       if (!free) return ResourceExhausted(StrCat("the console runs ", kSearchesMax, " searches already; try again"));
-      LC_ASSIGN_OR_RETURN(const json found, SearchFromConsole(engine, name, request, Context()));
+      LC_ASSIGN_OR_RETURN(const json found, SearchFromConsole(engine, name, request, Context(request)));
       return answer(found);
     }
     LC_ASSIGN_OR_RETURN(const json done, Operate(engine, name, what, request));
@@ -324,11 +363,12 @@ absl::StatusOr<HttpAnswer> ConsoleApi::Route(Engine& engine, const HttpRequest& 
   return NotFound(StrCat("no '", request.path, "' to ", post ? "POST to" : "GET"));
 }
 
-json ConsoleApi::Overview(Engine& engine) {
+json ConsoleApi::Overview(Engine& engine, const HttpRequest& request) {
   json collections = json::array();
   const auto all = engine.ListCollections();
   if (all.ok()) {
     for (const CollectionStatus& status : *all) {
+      if (!request.caller.Sees(status.name)) continue;
       const auto live = engine.GetLiveRecall(status.name);
       const auto backfill = engine.GetBackfill(status.name);
       if (!live.ok() || !backfill.ok()) continue;  // The collection was dropped just now.
@@ -343,8 +383,9 @@ json ConsoleApi::Overview(Engine& engine) {
   std::error_code error;
   const auto space = std::filesystem::space(engine.options().data_folder, error);
   const LiveSamplerStatus live = engine.LiveSampling();
+  const auth::PrincipalPtr& principal = request.caller.principal;
   return {{"version", options_.version},
-          {"read_only", options_.read_only},
+          {"read_only", options_.read_only || (principal != nullptr && !principal->MayCall(auth::kOperate))},
           {"grpc", grpc_address_},
           {"time", absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch())},
           {"collections", std::move(collections)},
@@ -355,7 +396,7 @@ json ConsoleApi::Overview(Engine& engine) {
            {{"repeated", live.repeated_total}, {"dropped", live.dropped_total}, {"seconds", live.seconds_total}}}};
 }
 
-absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::string& name) {
+absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::string& name, const HttpRequest& request) {
   LC_ASSIGN_OR_RETURN(const CollectionStatus status, engine.GetCollection(name));
   LC_ASSIGN_OR_RETURN(const std::vector<GenerationStatus> generations, engine.ListGenerations(name));
   LC_ASSIGN_OR_RETURN(const std::vector<AdapterStatus> adapters, engine.ListAdapters(name));
@@ -364,7 +405,7 @@ absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::strin
   LC_ASSIGN_OR_RETURN(const std::vector<ProbeSetStatus> probe_sets, engine.ListProbes(name));
   LC_ASSIGN_OR_RETURN(const CanaryStatus canary, engine.GetCanary(name));
   json page = ToJson(status);
-  page["read_only"] = options_.read_only;
+  page["read_only"] = IsReadOnly(request, status.name);
   page["backfill"] = ToJson(backfill);
   page["live"] = ToJson(live);
   page["canary"] = ToJson(canary);
@@ -381,7 +422,7 @@ absl::StatusOr<json> ConsoleApi::Operate(Engine& engine, const std::string& coll
                                     [&](const ActionHandler& one) { return one.name == name; });
   const bool known = handler != std::end(kActions);
   const auto act = [&]() -> absl::StatusOr<json> {
-    if (options_.read_only) {
+    if (IsReadOnly(request, engine.ResolveName(collection).value_or(collection))) {
       return MakeStatus(absl::StatusCode::kPermissionDenied,
                         "the console is read-only: start the server with --console-mode operate to act from it");
     }
@@ -391,7 +432,7 @@ absl::StatusOr<json> ConsoleApi::Operate(Engine& engine, const std::string& coll
       return NotFound(StrCat("no action '", name, "'; there are: ", absl::StrJoin(kActions, ", ", append)));
     }
     try {
-      return handler->handle({engine, collection, body});
+      return handler->handle({engine, collection, body, OperatorOf(request)});
     } catch (...) {
       return StatusOfException();
     }

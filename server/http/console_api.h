@@ -1,5 +1,6 @@
 // The console's JSON API under /api/v1/: what the engine says, and what an operator may do from a browser.
 // A page of another site must neither act through an operator's browser nor read: same_origin.h says what a call needs.
+// With keys, a browser opens a session by a key (sessions.h), and each of its actions needs the session's token.
 // Threads: every method is safe from any thread.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "server/http/history.h"
 #include "server/http/host_names.h"
 #include "server/http/http_message.h"
+#include "server/http/sessions.h"
 #include "server/metrics/metrics.h"
 
 namespace lightcone::server {
@@ -25,6 +27,8 @@ struct ConsoleOptions {
   bool read_only = true;
   HostNames names;
   std::string version;
+  auth::Keyring* keys = nullptr;  // null: no keys are asked for
+  Sessions* sessions = nullptr;   // where keys are asked for
   // Observes what an operator did or tried: "Console/activate", how it ended, how long it took. May be empty. Runs on
   // any thread.
   std::function<void(std::string_view method, const absl::Status& status, absl::Duration elapsed)> observe;
@@ -32,6 +36,9 @@ struct ConsoleOptions {
 
 // Every method that is observed.
 std::vector<std::string> ConsoleMethods();
+
+// The error as the console's JSON.
+HttpAnswer ConsoleErrorOf(const absl::Status& status);
 
 class ConsoleApi {
  public:
@@ -45,16 +52,24 @@ class ConsoleApi {
   // no earlier call runs when this returns.
   void SetEngine(Engine* engine, std::string grpc_address);
 
-  // An error is {"error": {"code", "message"}} with the HTTP status for the code.
+  // Answers a request whose caller was admitted. An error is {"error": {"code", "message"}} with the HTTP status for
+  // the code.
   HttpAnswer Handle(const HttpRequest& request);
+  // GET /api/v1/session tells whether keys are asked for, and of a session its name and token. POST opens one by
+  // {"key": KEY}. DELETE closes it. Needs no engine.
+  HttpAnswer HandleSession(const HttpRequest& request);
 
  private:
   absl::StatusOr<HttpAnswer> Route(Engine& engine, const HttpRequest& request) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
-  nlohmann::json Overview(Engine& engine) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
-  absl::StatusOr<nlohmann::json> CollectionPage(Engine& engine, const std::string& name);
+  absl::Status CheckOrigin(const HttpRequest& request) const;
+  absl::StatusOr<HttpAnswer> OpenSession(const HttpRequest& request);
+  // Whether the console only shows the collection, by its own name, to this caller.
+  bool IsReadOnly(const HttpRequest& request, const std::string& collection) const;
+  nlohmann::json Overview(Engine& engine, const HttpRequest& request) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
+  absl::StatusOr<nlohmann::json> CollectionPage(Engine& engine, const std::string& name, const HttpRequest& request);
   absl::StatusOr<nlohmann::json> Operate(Engine& engine, const std::string& collection, const std::string& name,
                                          const HttpRequest& request);
-  CallContext Context() const;
+  CallContext Context(const HttpRequest& request) const;
   void Watch();
 
   const ConsoleOptions options_;

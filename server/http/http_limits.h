@@ -13,9 +13,10 @@ struct HttpLimits {
   size_t calls_queued_max = 32;               // requests of a lane that wait for a thread
   int call_threads = 8;                       // of the lane kCalls
 
-  std::chrono::milliseconds idle{60'000};      // wait for a request
-  std::chrono::milliseconds head{10'000};      // wait for a head, from its first byte to its last
-  std::chrono::milliseconds progress{10'000};  // wait for each progress_bytes of a body or an answer
+  std::chrono::milliseconds handshake{10'000};  // wait for the end of a handshake of TLS
+  std::chrono::milliseconds idle{60'000};       // wait for a request
+  std::chrono::milliseconds head{10'000};       // wait for a head, from its first byte to its last
+  std::chrono::milliseconds progress{10'000};   // wait for each progress_bytes of a body or an answer
   size_t progress_bytes = 64 << 10;
   std::chrono::milliseconds linger{2'000};  // wait for the client's end after the server's
   size_t linger_bytes_max = 16 << 20;       // bytes that are read, and dropped, meanwhile

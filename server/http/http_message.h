@@ -7,7 +7,24 @@
 #include <utility>
 #include <vector>
 
+#include "server/auth/principal.h"
+
 namespace lightcone::server {
+
+// Who sends a request, where keys are asked for.
+struct HttpCaller {
+  auth::PrincipalPtr principal;  // null: no keys are asked for, or the route is open
+  auth::Scopes scopes;           // that the route needs
+  std::string session;           // id of the browser's session that stands for the key; empty: none does
+
+  // "" where no keys are asked for.
+  std::string name() const { return principal == nullptr ? "" : principal->name; }
+  // Whether the caller has the route's scopes for the collection, which is named by its own name.
+  bool Sees(const std::string& collection) const {
+    return principal == nullptr || principal->MayUse(scopes, collection);
+  }
+  bool SeesAll() const { return principal == nullptr || principal->MayUseAll(scopes); }
+};
 
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
 
@@ -17,6 +34,10 @@ struct HttpRequest {
   std::map<std::string, std::string> query;    // percent-decoded; the first value of each name
   std::map<std::string, std::string> headers;  // names in lower case; the first value of each name
   std::string body;
+  std::map<std::string, std::string> parameters = {};  // parts of the path that the route's pattern names
+  std::string peer = {};                               // "ipv4:10.0.0.7:5123"
+  std::vector<std::string> certificates = {};          // names in the client's verified certificate
+  HttpCaller caller = {};
 };
 
 struct HttpAnswer {

@@ -1,16 +1,18 @@
-// The paths of an HTTP port, and who answers them. Threads: immutable once the server has it.
+// The paths of an HTTP port, what they need from callers, and who answers them. Threads: immutable once the server has
+// it.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/http/http_message.h"
+#include "server/http/route_access.h"
 
 namespace lightcone::server {
 
@@ -23,35 +25,36 @@ enum class HttpLane {
 
 struct Route {
   std::string method;  // "GET" answers HEAD, too
-  // "/metrics", "/api/v1/*" for all paths below, or "/collections/{name}/points", where a name in braces stands for any
-  // text without a slash.
-  std::string path;
+  // "/metrics"; "/collections/{name}/points", where the part in braces is any text but a slash, and becomes
+  // HttpRequest::parameters; or "/files/*" for all paths below.
+  std::string pattern;
+  RouteAccess access;
   HttpLane lane = HttpLane::kCalls;
   bool takes_any_host = false;  // else the Host header must name this server
   size_t body_bytes_max = 0;    // a larger body is refused before it is read
   std::function<HttpAnswer(const HttpRequest&)> handle;
   // In place of `handle`, whatever the lane: called on the thread that serves every connection, and must not wait.
   // Calls `done` once, then or later, on any thread, and not after the server's Stop has returned.
-  std::function<void(HttpRequest request, std::function<void(HttpAnswer)> done)> begin;
-  // Whether the route is for this request, where others of its method and path may be; empty: for every one.
-  std::function<bool(const HttpRequest&)> takes;
+  std::function<void(HttpRequest request, std::function<void(HttpAnswer)> done)> begin = {};
+  // The answer to a caller who is refused; empty: AnswerOf of http_error.h.
+  std::function<HttpAnswer(const absl::Status&)> refuse = {};
 };
-
-// The texts of `path` where `pattern`, a Route::path, has names in braces. Nothing: the pattern does not cover the
-// path.
-std::optional<std::map<std::string, std::string>> PathParameters(std::string_view pattern, std::string_view path);
 
 class RouteTable {
  public:
   struct Match {
     const Route* route = nullptr;  // nullptr: the path does not have the method
     std::string allowed;           // "GET, HEAD": methods of the path; empty: there is no such path
+    std::map<std::string, std::string> parameters = {};  // parts in braces
   };
 
   void Add(Route route) { routes_.push_back(std::move(route)); }
-  // The first route that was added for the method and the path, and takes the request. The pointer lives as long as the
-  // table.
-  Match Find(const HttpRequest& request) const;
+  // INTERNAL names a route whose collection stands in a part of the path that its pattern does not have, and one that
+  // reads it from a body but takes none.
+  absl::Status Check() const;
+  // The first route that was added for the method and the path. The pointer lives as long as the table.
+  Match Find(std::string_view method, std::string_view path) const;
+  const std::vector<Route>& routes() const { return routes_; }
 
  private:
   std::vector<Route> routes_;

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "server/http/assets.h"
+#include "server/http/console_api.h"
 
 namespace lightcone::server {
 namespace {
@@ -13,6 +14,10 @@ namespace {
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+constexpr size_t kKeyBodyBytesMax = 16 << 10;  // {"key": KEY}
+
+using HttpHandler = std::function<HttpAnswer(const HttpRequest&)>;
 
 void SetPageHeaders(std::string_view caching, HttpAnswer* answer) {
   answer->headers = {{"Content-Security-Policy", kPolicy},
@@ -28,60 +33,113 @@ const char* TypeOf(std::string_view name) {
   return "text/javascript; charset=utf-8";
 }
 
-Route Get(std::string path, HttpLane lane, std::function<HttpAnswer(const HttpRequest&)> handle) {
-  return {.method = "GET", .path = std::move(path), .lane = lane, .handle = std::move(handle)};
+Route Get(std::string pattern, RouteAccess access, HttpLane lane, HttpHandler handle) {
+  return {.method = "GET", .pattern = std::move(pattern), .access = access, .lane = lane, .handle = std::move(handle)};
 }
 
 // Probes call a machine by any name, and the answers tell nothing.
-Route Probe(std::string path, std::function<HttpAnswer(const HttpRequest&)> handle) {
-  Route route = Get(std::move(path), HttpLane::kIo, std::move(handle));
+Route AliveProbe(std::string pattern, HttpHandler handle) {
+  Route route = Get(std::move(pattern), RouteAccess::Open(), HttpLane::kIo, std::move(handle));
   route.takes_any_host = true;
   return route;
 }
 
-void AddConsole(std::function<HttpAnswer(const HttpRequest&)> api, RouteTable* table) {
+// The answer at "/": browsers say that they accept a page.
+HttpHandler PageOrTitle(HttpHandler page, std::function<HttpAnswer()> title) {
+  if (!title) return page;
+  return [page = std::move(page), title = std::move(title)](const HttpRequest& request) {
+    const auto accept = request.headers.find("accept");
+    const bool takes_page = accept != request.headers.end() && accept->second.find("text/html") != std::string::npos;
+    return takes_page ? page(request) : title();
+  };
+}
+
+struct ConsoleRoute {
+  std::string_view method, pattern;
+  RouteAccess access;
+};
+
+constexpr RouteAccess ConsoleNeeds(auth::Scopes scopes) {
+  return RouteAccess::Needs(scopes, InPath("collection")).OrSession();
+}
+
+// The scopes are those of the same calls over gRPC (server/auth/access.cc).
+constexpr ConsoleRoute kConsoleRoutes[] = {
+    {"GET", "/api/v1/overview", RouteAccess::Needs(auth::kRead, kSeenCollections).OrSession()},
+    {"GET", "/api/v1/collections/{collection}", ConsoleNeeds(auth::kRead)},
+    {"GET", "/api/v1/collections/{collection}/generations/{generation}", ConsoleNeeds(auth::kRead)},
+    {"GET", "/api/v1/collections/{collection}/audit", ConsoleNeeds(auth::kOperate)},
+    {"GET", "/api/v1/collections/{collection}/jobs", ConsoleNeeds(auth::kRead)},
+    {"GET", "/api/v1/collections/{collection}/input", ConsoleNeeds(auth::kRead)},
+    {"POST", "/api/v1/collections/{collection}/search", ConsoleNeeds(auth::kRead)},
+    {"POST", "/api/v1/collections/{collection}/{action}", ConsoleNeeds(auth::kOperate)},
+};
+
+void AddConsoleCall(std::string_view method, std::string_view pattern, RouteAccess access, const HttpHandler& handle,
+                    size_t body_bytes_max, RouteTable* table) {
+  table->Add({.method = std::string(method),
+              .pattern = std::string(pattern),
+              .access = access,
+              .lane = HttpLane::kCalls,
+              .takes_any_host = true,  // The API checks the origin, the host with it, and answers in JSON.
+              .body_bytes_max = method == "POST" ? body_bytes_max : 0,
+              .handle =
+                  [handle](const HttpRequest& request) {
+                    HttpAnswer answer = handle(request);
+                    const auto own = std::exchange(answer.headers, {});
+                    SetPageHeaders("no-store", &answer);
+                    answer.headers.insert(answer.headers.end(), own.begin(), own.end());
+                    return answer;
+                  },
+              .refuse = &ConsoleErrorOf});
+}
+
+void AddConsole(const HttpHandlers& handlers, RouteTable* table) {
+  // The files hold nothing but the program's own text.
   for (const Asset& asset : Assets()) {
-    const std::string path = asset.name == "index.html" ? "/" : StrCat("/console/", asset.name);
-    table->Add(Get(path, HttpLane::kIo, [&asset](const HttpRequest&) {
+    const bool first = asset.name == "index.html";
+    HttpHandler page = [&asset](const HttpRequest&) {
       HttpAnswer answer{200, TypeOf(asset.name), std::string(asset.bytes)};
       SetPageHeaders("no-cache", &answer);
       return answer;
-    }));
+    };
+    if (first) page = PageOrTitle(std::move(page), handlers.title);
+    table->Add(Get(first ? "/" : StrCat("/console/", asset.name), RouteAccess::Open(), HttpLane::kIo, std::move(page)));
   }
-  for (const char* method : {"GET", "POST"}) {
-    table->Add({.method = method,
-                .path = "/api/v1/*",
-                .lane = HttpLane::kCalls,
-                .takes_any_host = true,  // The API checks the origin, the host with it, and answers in JSON.
-                .body_bytes_max = std::string_view(method) == "POST" ? kBodyBytesMax : 0,
-                .handle = [api](const HttpRequest& request) {
-                  HttpAnswer answer = api(request);
-                  SetPageHeaders("no-store", &answer);
-                  return answer;
-                }});
+  for (const ConsoleRoute& route : kConsoleRoutes) {
+    AddConsoleCall(route.method, route.pattern, route.access, handlers.api, kBodyBytesMax, table);
+  }
+  // Whoever has no key yet asks here.
+  for (const char* method : {"GET", "POST", "DELETE"}) {
+    AddConsoleCall(method, "/api/v1/session", RouteAccess::Open(), handlers.session, kKeyBodyBytesMax, table);
   }
 }
 
 }  // namespace
 
-RouteTable RoutesOf(HttpHandlers handlers, RouteTable before) {
-  RouteTable table = std::move(before);
+RouteTable RoutesOf(HttpHandlers handlers) {
+  RouteTable table;
   const auto alive = [](const HttpRequest&) { return HttpAnswer{200, kPlainText, "ok\n"}; };
-  table.Add(Probe("/healthz", alive));
-  table.Add(Probe("/livez", alive));
-  table.Add(Probe("/readyz", [not_ready = std::move(handlers.not_ready)](const HttpRequest&) {
+  table.Add(AliveProbe("/healthz", alive));
+  table.Add(AliveProbe("/livez", alive));
+  table.Add(AliveProbe("/readyz", [not_ready = std::move(handlers.not_ready)](const HttpRequest&) {
     const std::string reason = not_ready();
     return reason.empty() ? HttpAnswer{200, kPlainText, "ready\n"} : RefusalOf(503, reason);
   }));
-  table.Add(Get("/metrics", HttpLane::kMetrics, [metrics = std::move(handlers.metrics)](const HttpRequest&) {
+  // The figures name every collection.
+  const RouteAccess scraping =
+      handlers.metrics_open ? RouteAccess::Open() : RouteAccess::Needs(auth::kRead, kAllCollections);
+  table.Add(Get("/metrics", scraping, HttpLane::kMetrics, [metrics = std::move(handlers.metrics)](const HttpRequest&) {
     return HttpAnswer{200, "text/plain; version=0.0.4; charset=utf-8", metrics()};
   }));
   if (handlers.api) {
-    AddConsole(std::move(handlers.api), &table);
+    AddConsole(handlers, &table);
   } else {
-    table.Add(Get("/", HttpLane::kIo, [index = std::move(handlers.index)](const HttpRequest&) {
+    HttpHandler page = [index = std::move(handlers.index)](const HttpRequest&) {
       return HttpAnswer{200, kPlainText, index()};
-    }));
+    };
+    page = PageOrTitle(std::move(page), std::move(handlers.title));
+    table.Add(Get("/", RouteAccess::Open(), HttpLane::kIo, std::move(page)));
   }
   return table;
 }

@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "server/http/connection.h"
+#include "server/http/http_error.h"
 #include "server/http/listener.h"
 #include "server/http/worker_pool.h"
 
@@ -31,9 +33,16 @@ size_t ConnectionsMax(const HttpLimits& limits) {
   return std::min(limits.connections_max, std::max<size_t>(files.rlim_cur / 4, kConnectionsMin));
 }
 
-HttpAnswer Call(const Route& route, const HttpRequest& request) {
+HttpAnswer RefuseOnRoute(const Route& route, const absl::Status& status) {
+  HttpAnswer answer = route.refuse ? route.refuse(status) : AnswerOf(status);
+  if (answer.headers.empty()) answer.headers = HeadersOf(status);
+  return answer;
+}
+
+HttpAnswer HandleAllowed(const HttpGate& gate, const Route& route, const HttpRequest& request) {
   try {
-    return route.handle(request);
+    const absl::Status allowed = gate.CheckRequest(route, request);
+    return allowed.ok() ? route.handle(request) : RefuseOnRoute(route, allowed);
   } catch (...) {
     return RefusalOf(500, MessageOf(StatusOfException()));
   }
@@ -77,7 +86,7 @@ class HttpServer::Io final : public ConnectionOwner {
   const HttpLimits& limits() const override { return options_.limits; }
   bool ending() const override { return ending_; }
   std::span<char> scratch() override { return scratch_; }
-  const Route* RouteOf(const HttpRequest& request, HttpAnswer* refusal) override;
+  const Route* RouteOf(HttpRequest* request, HttpAnswer* refusal) override;
   void Handle(Connection* connection, const Route& route, HttpRequest request) override;
   bool HoldBody(size_t bytes) override;
   void HoldAnswer(const Connection& connection, size_t bytes) override;
@@ -88,9 +97,11 @@ class HttpServer::Io final : public ConnectionOwner {
   using Connections = std::list<Connection*>;
 
   void Serve();
+  HttpAnswer Call(const Route& route, const HttpRequest& request) const;
   void Take(int socket);
   // Closes the oldest connection of the first group below `end` that has one.
   bool MakeRoom(Group end);
+  void Begin(Connection* connection, const Route& route, HttpRequest request);
   void Answer(uint64_t id, HttpAnswer answer);
   void End();
   void CloseGroup(Group group);
@@ -163,7 +174,7 @@ void HttpServer::Io::Take(int socket) {
       return;
     }
   }
-  const auto connection = std::make_shared<Connection>(next_id_++, socket, &io_, this);
+  const auto connection = std::make_shared<Connection>(next_id_++, socket, options_.transport(socket), &io_, this);
   connections_.emplace(connection->id(), connection);
   Connections& group = groups_[GroupOf(connection->phase())];
   connection->place = group.insert(group.end(), connection.get());
@@ -191,35 +202,45 @@ void HttpServer::Io::RecordPhase(Connection* connection, Phase before) {
   if (&to != &from) to.splice(to.end(), from, connection->place);
 }
 
-const Route* HttpServer::Io::RouteOf(const HttpRequest& request, HttpAnswer* refusal) {
-  const RouteTable::Match match = options_.routes.Find(request);
+HttpAnswer HttpServer::Io::Call(const Route& route, const HttpRequest& request) const {
+  const absl::Time began = absl::Now();
+  HttpAnswer answer = HandleAllowed(options_.gate, route, request);
+  if (options_.observe) options_.observe({route, request, answer.status, absl::Now() - began});
+  return answer;
+}
+
+const Route* HttpServer::Io::RouteOf(HttpRequest* request, HttpAnswer* refusal) {
+  RouteTable::Match match = options_.routes.Find(request->method, request->path);
   if (match.route == nullptr && match.allowed.empty()) {
     *refusal = RefusalOf(404, options_.not_found);
     return nullptr;
   }
   if (match.route == nullptr) {
-    *refusal = RefusalOf(405, StrCat("the method is '", request.method.substr(0, 40), "', allowed: ", match.allowed));
+    *refusal = RefusalOf(405, StrCat("the method is '", request->method.substr(0, 40), "', allowed: ", match.allowed));
     refusal->headers = {{"Allow", match.allowed}};
     return nullptr;
   }
-  if (match.route->takes_any_host) return match.route;
-  const auto host = request.headers.find("host");
-  const absl::Status known = options_.names.Check(host == request.headers.end() ? "" : host->second);
-  if (known.ok()) return match.route;
-  *refusal = RefusalOf(403, MessageOf(known));
+  if (!match.route->takes_any_host) {
+    const auto host = request->headers.find("host");
+    const absl::Status known = options_.names.Check(host == request->headers.end() ? "" : host->second);
+    if (!known.ok()) {
+      *refusal = RefusalOf(403, MessageOf(known));
+      return nullptr;
+    }
+  }
+  request->parameters = std::move(match.parameters);
+  const absl::Status admitted = options_.gate.Admit(*match.route, request);
+  if (admitted.ok()) return match.route;
+  *refusal = RefuseOnRoute(*match.route, admitted);
+  if (options_.observe) options_.observe({*match.route, *request, refusal->status, absl::ZeroDuration()});
   return nullptr;
 }
 
 void HttpServer::Io::Handle(Connection* connection, const Route& route, HttpRequest request) {
-  const uint64_t id = connection->id();
-  if (route.begin) {
-    return route.begin(std::move(request), [this, id](HttpAnswer answer) {
-      boost::asio::post(io_, [this, id, answer = std::move(answer)]() mutable { Answer(id, std::move(answer)); });
-    });
-  }
+  if (route.begin) return Begin(connection, route, std::move(request));
   if (route.lane == HttpLane::kIo) return connection->Answer(Call(route, request));
   WorkerPool& lane = route.lane == HttpLane::kMetrics ? metrics_ : calls_;
-  auto job = [this, id, &route, request = std::move(request)] {
+  auto job = [this, id = connection->id(), &route, request = std::move(request)] {
     boost::asio::post(io_, [this, id, answer = Call(route, request)]() mutable { Answer(id, std::move(answer)); });
   };
   if (lane.TryAdd(std::move(job))) return;
@@ -227,6 +248,14 @@ void HttpServer::Io::Handle(Connection* connection, const Route& route, HttpRequ
       RefusalOf(503, StrCat(options_.limits.calls_queued_max, " requests wait for a thread already; try again"));
   refusal.headers = {{"Retry-After", "1"}};
   connection->Answer(std::move(refusal));
+}
+
+void HttpServer::Io::Begin(Connection* connection, const Route& route, HttpRequest request) {
+  const absl::Status allowed = options_.gate.CheckRequest(route, request);
+  if (!allowed.ok()) return connection->Answer(RefuseOnRoute(route, allowed));
+  route.begin(std::move(request), [this, id = connection->id()](HttpAnswer answer) {
+    boost::asio::post(io_, [this, id, answer = std::move(answer)]() mutable { Answer(id, std::move(answer)); });
+  });
 }
 
 void HttpServer::Io::Answer(uint64_t id, HttpAnswer answer) {
@@ -257,6 +286,7 @@ int HttpServer::port() const { return io_->port(); }
 void HttpServer::Stop() { io_->Stop(); }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options) {
+  LC_RETURN_IF_ERROR(options.routes.Check());
   LC_ASSIGN_OR_RETURN(const int socket, OpenListeningSocket(options.host, options.port));
   return std::unique_ptr<HttpServer>(new HttpServer(std::make_unique<Io>(std::move(options), socket)));
 }

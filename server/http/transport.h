@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace lightcone::server {
 
@@ -21,10 +24,14 @@ struct Transfer {
   size_t bytes = 0;  // number of bytes that moved
 };
 
-// A transport that encrypts reads and writes on the same socket, and wants a read or a write while it shakes hands.
+// A transport that encrypts reads and writes on the same socket, and may want a write while it reads.
 class Transport {
  public:
   virtual ~Transport() = default;
+  // Goes on with the handshake. kBytes: it is done, and the connection may be used.
+  virtual Moved ShakeHands() = 0;
+  // Names in the client's verified certificate; empty: it showed none.
+  virtual std::vector<std::string> ClientNames() const = 0;
   virtual Transfer Read(char* out, size_t size) = 0;
   virtual Transfer Write(const char* bytes, size_t size) = 0;
   // Tells the client that nothing more comes.
@@ -33,5 +40,8 @@ class Transport {
 
 // Bytes in clear. The caller owns the socket, which must not block.
 std::unique_ptr<Transport> PlainTransport(int socket);
+
+// Makes the transport of a new connection. The caller owns the socket, which must not block.
+using MakeTransport = std::function<std::unique_ptr<Transport>(int socket)>;
 
 }  // namespace lightcone::server

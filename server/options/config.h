@@ -33,6 +33,7 @@ struct TlsConfig {
 struct ServerConfig {
   std::string listen = "127.0.0.1:7700";       // gRPC; HOST:PORT or unix:/path
   std::string http_listen = "127.0.0.1:7701";  // metrics and health; empty: off
+  bool http_metrics_open = false;              // /metrics asks for no key
   std::string console_mode = "auto";           // auto, operate, read, off
   std::string console_host;                    // names of the HTTP port, with commas, beside addresses and localhost
   bool insecure = false;                       // listens beyond loopback without TLS and keys

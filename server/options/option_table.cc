@@ -151,9 +151,8 @@ void AddServer(std::vector<Option>* out) {
   out->push_back(
       Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
            {"", "Address at which the console, /metrics, /healthz, /livez and /readyz listen; empty: none.",
-            "So that Prometheus or an orchestrator on another machine can reach it: that needs insecure. Keep "
-            "it inside a trusted network: it knows neither TLS nor keys, and shows every item unless "
-            "console.mode is off."}));
+            "So that Prometheus, browsers or an orchestrator on another machine can reach it: that needs TLS and keys, "
+            "or insecure."}));
   out->push_back(Flag("insecure", FIELD(insecure),
                       {"", "Whether the server may listen beyond loopback without TLS or without keys.",
                        "true inside a trusted network, or behind a proxy that encrypts and checks callers."}));
@@ -179,11 +178,16 @@ void AddServer(std::vector<Option>* out) {
 }
 
 void AddConsole(std::vector<Option>* out) {
+  out->push_back(Flag("http.metrics_open", FIELD(http_metrics_open),
+                      {"", "Whether /metrics is open to callers without a key, where keys are asked for.",
+                       "Where Prometheus cannot send a key. The figures name every collection."}));
   out->push_back(Choice(
       "console.mode", [](const ServerConfig& c) { return c.console_mode; },
       [](ServerConfig& c, std::string v) { c.console_mode = std::move(v); }, {"auto", "operate", "read", "off"},
-      {"", "Rights of the console at http_listen; auto: operate where only this machine reaches it, else read.",
-       "operate where only operators reach the port: it knows no keys."}));
+      {"",
+       "Rights of the console at http_listen; auto: operate with keys or where only this machine reaches it, else "
+       "read.",
+       "operate where only operators reach the port. With keys auto is operate: a session acts by its key's scopes."}));
   out->push_back(Text("console.host", FIELD(console_host), "host names with commas between them, or empty",
                       {"",
                        "Names by which browsers and Prometheus reach http_listen, beside addresses, localhost and the "
@@ -203,7 +207,7 @@ void AddTrust(std::vector<Option>* out) {
             "Where an application of yours hands out rights that end soon."}));
   out->push_back(
       Text("tls.certificate_file", FIELD(tls.certificate_file), "a PEM file, or empty",
-           {"", "Certificate chain of the gRPC server; empty: no encryption. It is read again when it changes.",
+           {"", "Certificate chain of gRPC and HTTP; empty: no encryption. It is read again when it changes.",
             "Wherever calls come over a network."}));
   out->push_back(Text(
       "tls.key_file", FIELD(tls.key_file), "a PEM file, or empty",

@@ -10,43 +10,52 @@ using auth::kOperate;
 using auth::kRead;
 using auth::kWrite;
 
-constexpr std::string_view kOne = "collection";
+constexpr RouteAccess Needs(auth::Scopes scopes) { return RouteAccess::Needs(scopes, InPath("collection")); }
+// There need not be such a collection.
+constexpr RouteAccess NeedsName(auth::Scopes scopes) {
+  return RouteAccess::Needs(scopes, ToMake(InPath("collection")));
+}
+constexpr RouteAccess kListing = RouteAccess::Needs(kRead, kSeenCollections);
+constexpr RouteAccess kAllAliases = RouteAccess::Needs(kAdmin, kAllCollections);
+
 #define LC_COLLECTION "/collections/{collection}"
 
 constexpr Endpoint kEndpoints[] = {
-    {"Rest/ListCollections", "GET", "/collections", kRead, "", RestLane::kRead, false, rest::ListCollections},
-    {"Rest/ListAliases", "GET", "/aliases", kRead, "", RestLane::kRead, false, rest::ListAliases},
-    {"Rest/ChangeAliases", "POST", "/collections/aliases", kAdmin, "", RestLane::kOperate, true, rest::ChangeAliases},
-    {"Rest/GetCollection", "GET", LC_COLLECTION, kRead, kOne, RestLane::kRead, false, rest::GetCollection},
-    {"Rest/CreateCollection", "PUT", LC_COLLECTION, kAdmin, kOne, RestLane::kOperate, true, rest::CreateCollection},
-    {"Rest/UpdateCollection", "PATCH", LC_COLLECTION, kAdmin, kOne, RestLane::kOperate, true, rest::UpdateCollection},
-    {"Rest/DropCollection", "DELETE", LC_COLLECTION, kAdmin, kOne, RestLane::kOperate, false, rest::DropCollection},
-    {"Rest/CollectionExists", "GET", LC_COLLECTION "/exists", kRead, kOne, RestLane::kRead, false,
+    {"Rest/ListCollections", "GET", "/collections", kListing, RestLane::kRead, false, rest::ListCollections},
+    {"Rest/ListAliases", "GET", "/aliases", kListing, RestLane::kRead, false, rest::ListAliases},
+    {"Rest/ChangeAliases", "POST", "/collections/aliases", kAllAliases, RestLane::kOperate, true, rest::ChangeAliases},
+    {"Rest/GetCollection", "GET", LC_COLLECTION, Needs(kRead), RestLane::kRead, false, rest::GetCollection},
+    {"Rest/CreateCollection", "PUT", LC_COLLECTION, NeedsName(kAdmin), RestLane::kOperate, true,
+     rest::CreateCollection},
+    {"Rest/UpdateCollection", "PATCH", LC_COLLECTION, Needs(kAdmin), RestLane::kOperate, true, rest::UpdateCollection},
+    {"Rest/DropCollection", "DELETE", LC_COLLECTION, NeedsName(kAdmin), RestLane::kOperate, false,
+     rest::DropCollection},
+    {"Rest/CollectionExists", "GET", LC_COLLECTION "/exists", NeedsName(kRead), RestLane::kRead, false,
      rest::CollectionExists},
-    {"Rest/ListCollectionAliases", "GET", LC_COLLECTION "/aliases", kRead, kOne, RestLane::kRead, false,
+    {"Rest/ListCollectionAliases", "GET", LC_COLLECTION "/aliases", Needs(kRead), RestLane::kRead, false,
      rest::ListAliases},
-    {"Rest/CreatePayloadIndex", "PUT", LC_COLLECTION "/index", kOperate, kOne, RestLane::kOperate, true,
+    {"Rest/CreatePayloadIndex", "PUT", LC_COLLECTION "/index", Needs(kOperate), RestLane::kOperate, true,
      rest::CreatePayloadIndex},
-    {"Rest/DropPayloadIndex", "DELETE", LC_COLLECTION "/index/{field_name}", kOperate, kOne, RestLane::kOperate, false,
+    {"Rest/DropPayloadIndex", "DELETE", LC_COLLECTION "/index/{field_name}", Needs(kOperate), RestLane::kOperate, false,
      rest::DropPayloadIndex},
-    {"Rest/UpsertPoints", "PUT", LC_COLLECTION "/points", kWrite, kOne, RestLane::kWrite, true, rest::UpsertPoints},
-    {"Rest/GetPoints", "POST", LC_COLLECTION "/points", kRead, kOne, RestLane::kRead, true, rest::GetPoints},
-    {"Rest/GetPoint", "GET", LC_COLLECTION "/points/{id}", kRead, kOne, RestLane::kRead, false, rest::GetPoint},
-    {"Rest/DeletePoints", "POST", LC_COLLECTION "/points/delete", kWrite, kOne, RestLane::kWrite, true,
+    {"Rest/UpsertPoints", "PUT", LC_COLLECTION "/points", Needs(kWrite), RestLane::kWrite, true, rest::UpsertPoints},
+    {"Rest/GetPoints", "POST", LC_COLLECTION "/points", Needs(kRead), RestLane::kRead, true, rest::GetPoints},
+    {"Rest/GetPoint", "GET", LC_COLLECTION "/points/{id}", Needs(kRead), RestLane::kRead, false, rest::GetPoint},
+    {"Rest/DeletePoints", "POST", LC_COLLECTION "/points/delete", Needs(kWrite), RestLane::kWrite, true,
      rest::DeletePoints},
-    {"Rest/ScrollPoints", "POST", LC_COLLECTION "/points/scroll", kRead, kOne, RestLane::kRead, true,
+    {"Rest/ScrollPoints", "POST", LC_COLLECTION "/points/scroll", Needs(kRead), RestLane::kRead, true,
      rest::ScrollPoints},
-    {"Rest/CountPoints", "POST", LC_COLLECTION "/points/count", kRead, kOne, RestLane::kRead, true, rest::CountPoints},
-    {"Rest/SearchPoints", "POST", LC_COLLECTION "/points/search", kRead, kOne, RestLane::kRead, true,
+    {"Rest/CountPoints", "POST", LC_COLLECTION "/points/count", Needs(kRead), RestLane::kRead, true, rest::CountPoints},
+    {"Rest/SearchPoints", "POST", LC_COLLECTION "/points/search", Needs(kRead), RestLane::kRead, true,
      rest::SearchPoints},
-    {"Rest/SearchPointsBatch", "POST", LC_COLLECTION "/points/search/batch", kRead, kOne, RestLane::kRead, true,
+    {"Rest/SearchPointsBatch", "POST", LC_COLLECTION "/points/search/batch", Needs(kRead), RestLane::kRead, true,
      rest::SearchPointsBatch},
-    {"Rest/QueryPoints", "POST", LC_COLLECTION "/points/query", kRead, kOne, RestLane::kRead, true, rest::QueryPoints},
-    {"Rest/QueryPointsBatch", "POST", LC_COLLECTION "/points/query/batch", kRead, kOne, RestLane::kRead, true,
+    {"Rest/QueryPoints", "POST", LC_COLLECTION "/points/query", Needs(kRead), RestLane::kRead, true, rest::QueryPoints},
+    {"Rest/QueryPointsBatch", "POST", LC_COLLECTION "/points/query/batch", Needs(kRead), RestLane::kRead, true,
      rest::QueryPointsBatch},
-    {"Rest/RecommendPoints", "POST", LC_COLLECTION "/points/recommend", kRead, kOne, RestLane::kRead, true,
+    {"Rest/RecommendPoints", "POST", LC_COLLECTION "/points/recommend", Needs(kRead), RestLane::kRead, true,
      rest::RecommendPoints},
-    {"Rest/RecommendPointsBatch", "POST", LC_COLLECTION "/points/recommend/batch", kRead, kOne, RestLane::kRead, true,
+    {"Rest/RecommendPointsBatch", "POST", LC_COLLECTION "/points/recommend/batch", Needs(kRead), RestLane::kRead, true,
      rest::RecommendPointsBatch},
 };
 

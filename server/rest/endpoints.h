@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "server/auth/scopes.h"
+#include "server/http/route_access.h"
 #include "server/rest/rest_call.h"
 
 namespace lightcone::server {
@@ -17,10 +17,8 @@ enum class RestLane { kRead, kWrite, kOperate };
 struct Endpoint {
   std::string_view name;  // "Rest/SearchPoints", as metrics name it
   std::string_view method;
-  std::string_view path;  // as Route::path
-  auth::Scopes needed;    // scopes that the call needs
-  // Parameter of the path that names a collection or an alias of one; empty: the call concerns all collections.
-  std::string_view collection_parameter;
+  std::string_view path;  // as Route::pattern
+  RouteAccess access;     // scopes that the call needs, and where its collection is named
   RestLane lane;
   bool takes_body;
   absl::StatusOr<std::string> (*answer)(const RestCall& call);

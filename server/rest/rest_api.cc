@@ -100,8 +100,6 @@ HttpAnswer RestRefusal(const absl::Status& status, absl::Duration took) {
   return answer;
 }
 
-bool WantsNoPage(const HttpRequest& request) { return !absl::StrContains(HeaderOf(request, "accept"), "text/html"); }
-
 std::vector<std::string> RestMethods() {
   std::vector<std::string> names;
   for (const Endpoint& endpoint : Endpoints()) names.emplace_back(endpoint.name);
@@ -128,22 +126,20 @@ HttpAnswer RestApi::Title() const {
 }
 
 void RestApi::AddRoutes(RouteTable* table) {
-  table->Add({.method = "GET",
-              .path = "/",
-              .lane = HttpLane::kIo,
-              .handle = [this](const HttpRequest&) { return Title(); },
-              .takes = WantsNoPage});
+  const auto refuse = [](const absl::Status& status) { return RestRefusal(status, absl::ZeroDuration()); };
   for (const Endpoint& endpoint : Endpoints()) {
     table->Add({.method = std::string(endpoint.method),
-                .path = std::string(endpoint.path),
+                .pattern = std::string(endpoint.path),
+                .access = endpoint.access,
                 .body_bytes_max = endpoint.takes_body ? options_.body_bytes_max : 0,
-                .begin = [this, &endpoint](HttpRequest request, Done done) {
-                  Begin(endpoint, std::move(request), std::move(done));
-                }});
+                .begin = [this, &endpoint](HttpRequest request,
+                                           Done done) { Begin(endpoint, std::move(request), std::move(done)); },
+                .refuse = refuse});
   }
   for (const RefusedEndpoint& refused : RefusedEndpoints()) {
     table->Add({.method = std::string(refused.method),
-                .path = std::string(refused.path),
+                .pattern = std::string(refused.path),
+                .access = RouteAccess::Open(),
                 .lane = HttpLane::kIo,
                 .body_bytes_max = options_.body_bytes_max,
                 .handle = [&refused](const HttpRequest& request) {
@@ -198,12 +194,12 @@ absl::StatusOr<std::string> RestApi::Call(const Endpoint& endpoint, const HttpRe
       LC_ASSIGN_OR_RETURN(ParsedBody read, ParseJsonBody(request.body, &budget_));
       body.emplace(std::move(read));
     }
-    const auto parameters = PathParameters(endpoint.path, request.path);
-    if (!parameters) return Internal(StrCat("the path '", request.path, "' is not that of ", endpoint.name));
     const json none;
     const json& given = body ? std::as_const(body->value) : none;
-    RestCall call{*engine, options_.index_defaults, request, *parameters, given, {}};
+    RestCall call{*engine, options_.index_defaults, request, given, {}};
     call.context.deadline = deadline;
+    call.context.caller = request.caller.name();
+    call.context.sees = [&request](const std::string& collection) { return request.caller.Sees(collection); };
     call.context.answer_bytes_max = engine->options().limits.answer_bytes_max;
     return endpoint.answer(call);
   } catch (...) {

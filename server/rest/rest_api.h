@@ -51,6 +51,8 @@ class RestApi {
   // No call is submitted any more when this returns. Those that were go on.
   void Close();
 
+  // What "/" is to a program. Must not wait, and does not.
+  HttpAnswer Title() const;
   // Adds the room's routes, which must not outlive it.
   void AddRoutes(RouteTable* table);
 
@@ -62,7 +64,6 @@ class RestApi {
                  absl::Time deadline);
   absl::StatusOr<std::string> Call(const Endpoint& endpoint, const HttpRequest& request, Engine* engine,
                                    absl::Time deadline);
-  HttpAnswer Title() const;
 
   const RestOptions options_;
   JsonBudget budget_;
@@ -73,8 +74,5 @@ class RestApi {
 // The envelope of a result, which is JSON text, and that of an error with its HTTP status.
 HttpAnswer RestAnswer(std::string_view result, absl::Duration took);
 HttpAnswer RestRefusal(const absl::Status& status, absl::Duration took);
-
-// Whether the request wants what an API answers, and not a page: it does not accept text/html.
-bool WantsNoPage(const HttpRequest& request);
 
 }  // namespace lightcone::server

@@ -7,8 +7,8 @@
 namespace lightcone::server {
 
 std::string RestCall::Parameter(const std::string& name) const {
-  const auto found = parameters.find(name);
-  return found == parameters.end() ? std::string() : found->second;
+  const auto found = request.parameters.find(name);
+  return found == request.parameters.end() ? std::string() : found->second;
 }
 
 absl::StatusOr<bool> RestCall::QueryFlag(const std::string& name, bool fallback) const {

@@ -2,7 +2,6 @@
 // Threads: a value of one call.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 
@@ -18,11 +17,10 @@ struct RestCall {
   Engine& engine;
   const IndexSettings& index_defaults;  // settings of new collections
   const HttpRequest& request;
-  const std::map<std::string, std::string>& parameters;  // texts of the path, by their names in the endpoint's
-  const nlohmann::json& body;                            // null where the endpoint takes none
+  const nlohmann::json& body;  // null where the endpoint takes none
   CallContext context;
 
-  // The parameter, or an empty text.
+  // A part of the path that the endpoint's pattern names, or an empty text.
   std::string Parameter(const std::string& name) const;
   std::string collection() const { return Parameter("collection"); }
   // A parameter behind the path's question mark; `fallback` where it is not there. INVALID_ARGUMENT names it.

@@ -84,7 +84,7 @@ Answer ListPoints(const RestCall& call, const Fields& body) {
   for (const char* name : {"limit", "filter", "with_payload", "with_vector"}) {
     if (const json* given = body.Find(name)) scroll[name] = *given;
   }
-  const RestCall listing{call.engine, call.index_defaults, call.request, call.parameters, scroll, call.context};
+  const RestCall listing{call.engine, call.index_defaults, call.request, scroll, call.context};
   return ScrollPoints(listing);
 }
 

@@ -66,22 +66,23 @@ class HttpServerTest : public testing::Test {
     options.names = HostNames("vectors.example");
     options.limits = limits_;
     options.not_found = "nothing";
-    options.routes.Add({"GET", "/health", HttpLane::kIo, true, 0, [](const HttpRequest&) { return Text("ok"); }});
     options.routes.Add(
-        {"GET", "/scrape", HttpLane::kMetrics, false, 0, [](const HttpRequest&) { return Text("figures"); }});
-    options.routes.Add(
-        {"GET", "/big", HttpLane::kIo, false, 0, [](const HttpRequest&) { return Text(std::string(kBigBytes, 'b')); }});
-    options.routes.Add({"GET", "/throws", HttpLane::kCalls, false, 0,
+        {"GET", "/health", RouteAccess::Open(), HttpLane::kIo, true, 0, [](const HttpRequest&) { return Text("ok"); }});
+    options.routes.Add({"GET", "/scrape", RouteAccess::Open(), HttpLane::kMetrics, false, 0,
+                        [](const HttpRequest&) { return Text("figures"); }});
+    options.routes.Add({"GET", "/big", RouteAccess::Open(), HttpLane::kIo, false, 0,
+                        [](const HttpRequest&) { return Text(std::string(kBigBytes, 'b')); }});
+    options.routes.Add({"GET", "/throws", RouteAccess::Open(), HttpLane::kCalls, false, 0,
                         [](const HttpRequest&) -> HttpAnswer { throw std::runtime_error("broken"); }});
-    options.routes.Add({"GET", "/wait", HttpLane::kCalls, false, 0, [this](const HttpRequest&) {
+    options.routes.Add({"GET", "/wait", RouteAccess::Open(), HttpLane::kCalls, false, 0, [this](const HttpRequest&) {
                           gate_.Pass();
                           return Text("waited");
                         }});
-    options.routes.Add({"POST", "/echo/*", HttpLane::kCalls, false, 1 << 20, [](const HttpRequest& request) {
-                          const auto q = request.query.find("q");
-                          return Text(
-                              StrCat(request.path, " ", q == request.query.end() ? "" : q->second, " ", request.body));
-                        }});
+    options.routes.Add(
+        {"POST", "/echo/*", RouteAccess::Open(), HttpLane::kCalls, false, 1 << 20, [](const HttpRequest& request) {
+           const auto q = request.query.find("q");
+           return Text(StrCat(request.path, " ", q == request.query.end() ? "" : q->second, " ", request.body));
+         }});
     auto server = HttpServer::Start(std::move(options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

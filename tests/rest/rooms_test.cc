@@ -50,9 +50,9 @@ TEST(RestTable, EachEndpointHasAScopeAndItsCollection) {
   std::set<std::string_view> names;
   for (const Endpoint& endpoint : Endpoints()) {
     EXPECT_TRUE(names.insert(endpoint.name).second) << endpoint.name;
-    EXPECT_NE(endpoint.needed.bits, 0) << endpoint.name;
+    EXPECT_FALSE(endpoint.access.open()) << endpoint.name;
     const bool has = endpoint.path.find("{collection}") != std::string_view::npos;
-    EXPECT_EQ(endpoint.collection_parameter, has ? "collection" : "") << endpoint.name;
+    EXPECT_EQ(endpoint.access.collection().place == CollectionParameter::Place::kPath, has) << endpoint.name;
   }
 }
 

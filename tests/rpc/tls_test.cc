@@ -164,10 +164,16 @@ TEST(Exposure, BeyondLoopbackNothingListensWithoutTlsAndKeys) {
   EXPECT_TRUE(Exposure(config).ok());
 }
 
-TEST(Exposure, HttpBeyondLoopbackNeedsInsecure) {
+TEST(Exposure, HttpBeyondLoopbackNeedsTlsAndKeysToo) {
   ServerConfig config;
   config.http_listen = "0.0.0.0:1";
   EXPECT_THAT(MessageOf(Exposure(config)), HasSubstr("http_listen"));
+  config.tls = {.certificate_file = "c", .key_file = "k", .client_ca_file = ""};
+  EXPECT_THAT(MessageOf(Exposure(config)), HasSubstr("http_listen"));
+  config.auth.keys_file = "keys";
+  EXPECT_TRUE(Exposure(config).ok());
+  config.tls = {};
+  EXPECT_FALSE(Exposure(config).ok());
   config.insecure = true;
   EXPECT_TRUE(Exposure(config).ok());
 }

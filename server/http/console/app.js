@@ -7,6 +7,7 @@ import * as generation from './generation.js';
 import * as search from './search.js';
 import * as jobs from './jobs.js';
 import * as audit from './audit.js';
+import { hasSession, showLogin } from './login.js';
 
 const main = document.getElementById('main');
 const state = document.getElementById('state');
@@ -40,12 +41,25 @@ async function refresh() {
     showing.failed = false;
   } catch (problem) {
     if (showing !== current) return;
+    if (problem.code === 'UNAUTHENTICATED') return askForKey();
     showConnection('bad', problem.code === 'UNAVAILABLE' ? 'Not reachable' : 'Problem');
     if (!showing.root.hasChildNodes() || problem.code === 'NOT_FOUND') {
       showing.root.replaceChildren(empty(problem.code === 'NOT_FOUND' ? 'Not found' : 'Nothing to show', problem.message, null, 'h1'));
     }
   }
   if (showing.page.every && showing === current) showing.timer = setTimeout(refresh, document.hidden ? 15000 : showing.page.every);
+}
+
+function askForKey() {
+  clearTimeout(current?.timer);
+  current = null;
+  showConnection('', 'Not logged in');
+  showLogin(main, begin);
+}
+
+async function begin() {
+  if (await hasSession(document.getElementById('session'))) await show();
+  else askForKey();
 }
 
 async function show() {
@@ -90,4 +104,4 @@ window.addEventListener('hashchange', show);
 window.addEventListener('lightcone:refresh', refresh);
 document.addEventListener('visibilitychange', () => { if (!document.hidden) refresh(); });
 showConnection('', 'Connecting');
-show();
+begin();

@@ -5,6 +5,12 @@ import { activate, endCanary, pauseBackfill, rollback, startBackfill } from './a
 import { backfillBadge, badge, bytes, card, count, duration, empty, generationBadge, h, link, number, percent, plural, recallBadge, recentRecall, shareBar, table, tone, when, redraw } from './dom.js';
 
 export const every = 3000;
+// A key that only reads does not see the audit log, and needs no way back.
+function forbidden(error) {
+  if (error.code !== 'PERMISSION_DENIED') throw error;
+  return { entries: [] };
+}
+
 let shownAs = '', auditOf = '', audit = [];
 
 export function head(name, here, actions, sub) {
@@ -21,7 +27,7 @@ export async function update(root, name) {
   // The server reads its whole log for this: only when another generation has been activated.
   const activations = JSON.stringify([name, page.active_generation, page.generations.map((g) => g.activated)]);
   if (activations !== auditOf) {
-    audit = page.active_generation ? (await read('collections', name, 'audit')).entries : [];
+    audit = page.active_generation ? (await read('collections', name, 'audit').catch(forbidden)).entries : [];
     auditOf = activations;
   }
   // Drawn anew only when something changed, so that focus and scrolling stay where they are.
