@@ -15,6 +15,7 @@
 #include "server/http/sessions.h"
 #include "server/http/tls_transport.h"
 #include "server/metrics/metrics.h"
+#include "server/rest/rest_api.h"
 #include "server/rpc/address.h"
 #include "server/rpc/server.h"
 
@@ -53,6 +54,7 @@ struct RunningServer::Parts {
   std::unique_ptr<Audit> audit;        // null: there is no audit file
   std::unique_ptr<Sessions> sessions;  // null: no keys are asked for
   std::unique_ptr<ConsoleApi> console;
+  std::unique_ptr<RestApi> rest;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Engine> engine;
   std::atomic<Engine*> serving{nullptr};  // engine, once it is open; HTTP ends before the engine
@@ -148,6 +150,21 @@ ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http,
   return out;
 }
 
+RestOptions RestOptionsOf(const ServerConfig& config, Metrics* metrics) {
+  RestOptions out;
+  out.version = std::string(ServerVersion());
+  out.index_defaults = config.index;
+  out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
+    const std::string message = MessageOf(status);
+    Record(metrics, {method, static_cast<int>(status.code()), elapsed, message, 0});
+  };
+  return out;
+}
+
+LaneKind LaneOf(RestLane lane) {
+  return lane == RestLane::kRead ? LaneKind::kRead : lane == RestLane::kWrite ? LaneKind::kWrite : LaneKind::kOperate;
+}
+
 std::string IndexPage(const Bound& bound) {
   return StrCat("Lightcone ", ServerVersion(), "\n\ngRPC      ", bound.grpc.empty() ? "starting" : bound.grpc,
                 "\n/metrics  for Prometheus\n/healthz  200 while the process lives, as /livez\n",
@@ -170,6 +187,7 @@ HttpHandlers RunningServer::Parts::Handlers() {
     return now == State::kReady ? "" : now == State::kStarting ? "starting" : "draining";
   };
   handlers.index = [this] { return IndexPage(state.load() == State::kStarting ? Bound{} : bound); };
+  handlers.title = [this] { return rest->Title(); };
   if (console == nullptr) return handlers;
   handlers.api = [this](const HttpRequest& request) { return console->Handle(request); };
   handlers.session = [this](const HttpRequest& request) { return console->HandleSession(request); };
@@ -187,6 +205,8 @@ absl::Status RunningServer::Parts::StartHttp(const ServerConfig& config, const A
     console = std::make_unique<ConsoleApi>(std::move(options), &metrics);
     for (const std::string& method : ConsoleMethods()) metrics.ExpectCalls(method);
   }
+  rest = std::make_unique<RestApi>(RestOptionsOf(config, &metrics));
+  for (const std::string& method : RestMethods()) metrics.ExpectCalls(method);
   HttpHandlers handlers = Handlers();
   handlers.metrics_open = config.http_metrics_open;
   HttpServerOptions options;
@@ -194,6 +214,7 @@ absl::Status RunningServer::Parts::StartHttp(const ServerConfig& config, const A
   options.port = address.port;
   options.names = NamesOf(config, address);
   options.routes = RoutesOf(std::move(handlers));
+  rest->AddRoutes(&options.routes);
   options.not_found = kNothingHere;
   if (certificates != nullptr) options.transport = MakeTlsTransport(certificates);
   options.gate = HttpGate(trust->keys(), sessions.get(), [this](const std::string& name) { return ResolveName(name); });
@@ -246,6 +267,11 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   parts->serving.store(parts->engine.get());
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });
   if (parts->console != nullptr) parts->console->SetEngine(parts->engine.get(), parts->bound.grpc);
+  if (parts->rest != nullptr) {
+    parts->rest->Open({parts->engine.get(), [rpc = parts->rpc.get()](RestLane lane, absl::Time deadline, auto run) {
+                         rpc->Submit(LaneOf(lane), deadline, std::move(run));
+                       }});
+  }
   parts->state.store(Parts::State::kReady);
   return self;
 }
@@ -254,6 +280,7 @@ void RunningServer::BeginDrain() {
   if (parts_ == nullptr) return;
   parts_->state.store(Parts::State::kDraining);
   if (parts_->console != nullptr) parts_->console->SetEngine(nullptr, "");
+  if (parts_->rest != nullptr) parts_->rest->Close();
   if (parts_->rpc != nullptr) parts_->rpc->BeginDrain();
 }
 

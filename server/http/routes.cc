@@ -44,6 +44,16 @@ Route AliveProbe(std::string pattern, HttpHandler handle) {
   return route;
 }
 
+// The answer at "/": browsers say that they accept a page.
+HttpHandler PageOrTitle(HttpHandler page, std::function<HttpAnswer()> title) {
+  if (!title) return page;
+  return [page = std::move(page), title = std::move(title)](const HttpRequest& request) {
+    const auto accept = request.headers.find("accept");
+    const bool takes_page = accept != request.headers.end() && accept->second.find("text/html") != std::string::npos;
+    return takes_page ? page(request) : title();
+  };
+}
+
 struct ConsoleRoute {
   std::string_view method, pattern;
   RouteAccess access;
@@ -84,22 +94,24 @@ void AddConsoleCall(std::string_view method, std::string_view pattern, RouteAcce
               .refuse = &ConsoleErrorOf});
 }
 
-void AddConsole(const HttpHandler& api, const HttpHandler& session, RouteTable* table) {
+void AddConsole(const HttpHandlers& handlers, RouteTable* table) {
   // The files hold nothing but the program's own text.
   for (const Asset& asset : Assets()) {
-    const std::string path = asset.name == "index.html" ? "/" : StrCat("/console/", asset.name);
-    table->Add(Get(path, RouteAccess::Open(), HttpLane::kIo, [&asset](const HttpRequest&) {
+    const bool first = asset.name == "index.html";
+    HttpHandler page = [&asset](const HttpRequest&) {
       HttpAnswer answer{200, TypeOf(asset.name), std::string(asset.bytes)};
       SetPageHeaders("no-cache", &answer);
       return answer;
-    }));
+    };
+    if (first) page = PageOrTitle(std::move(page), handlers.title);
+    table->Add(Get(first ? "/" : StrCat("/console/", asset.name), RouteAccess::Open(), HttpLane::kIo, std::move(page)));
   }
   for (const ConsoleRoute& route : kConsoleRoutes) {
-    AddConsoleCall(route.method, route.pattern, route.access, api, kBodyBytesMax, table);
+    AddConsoleCall(route.method, route.pattern, route.access, handlers.api, kBodyBytesMax, table);
   }
   // Whoever has no key yet asks here.
   for (const char* method : {"GET", "POST", "DELETE"}) {
-    AddConsoleCall(method, "/api/v1/session", RouteAccess::Open(), session, kKeyBodyBytesMax, table);
+    AddConsoleCall(method, "/api/v1/session", RouteAccess::Open(), handlers.session, kKeyBodyBytesMax, table);
   }
 }
 
@@ -121,11 +133,13 @@ RouteTable RoutesOf(HttpHandlers handlers) {
     return HttpAnswer{200, "text/plain; version=0.0.4; charset=utf-8", metrics()};
   }));
   if (handlers.api) {
-    AddConsole(handlers.api, handlers.session, &table);
+    AddConsole(handlers, &table);
   } else {
-    table.Add(Get("/", RouteAccess::Open(), HttpLane::kIo, [index = std::move(handlers.index)](const HttpRequest&) {
+    HttpHandler page = [index = std::move(handlers.index)](const HttpRequest&) {
       return HttpAnswer{200, kPlainText, index()};
-    }));
+    };
+    page = PageOrTitle(std::move(page), std::move(handlers.title));
+    table.Add(Get("/", RouteAccess::Open(), HttpLane::kIo, std::move(page)));
   }
   return table;
 }

@@ -101,6 +101,7 @@ class HttpServer::Io final : public ConnectionOwner {
   void Take(int socket);
   // Closes the oldest connection of the first group below `end` that has one.
   bool MakeRoom(Group end);
+  void Begin(Connection* connection, const Route& route, HttpRequest request);
   void Answer(uint64_t id, HttpAnswer answer);
   void End();
   void CloseGroup(Group group);
@@ -236,6 +237,7 @@ const Route* HttpServer::Io::RouteOf(HttpRequest* request, HttpAnswer* refusal) 
 }
 
 void HttpServer::Io::Handle(Connection* connection, const Route& route, HttpRequest request) {
+  if (route.begin) return Begin(connection, route, std::move(request));
   if (route.lane == HttpLane::kIo) return connection->Answer(Call(route, request));
   WorkerPool& lane = route.lane == HttpLane::kMetrics ? metrics_ : calls_;
   auto job = [this, id = connection->id(), &route, request = std::move(request)] {
@@ -246,6 +248,14 @@ void HttpServer::Io::Handle(Connection* connection, const Route& route, HttpRequ
       RefusalOf(503, StrCat(options_.limits.calls_queued_max, " requests wait for a thread already; try again"));
   refusal.headers = {{"Retry-After", "1"}};
   connection->Answer(std::move(refusal));
+}
+
+void HttpServer::Io::Begin(Connection* connection, const Route& route, HttpRequest request) {
+  const absl::Status allowed = options_.gate.CheckRequest(route, request);
+  if (!allowed.ok()) return connection->Answer(RefuseOnRoute(route, allowed));
+  route.begin(std::move(request), [this, id = connection->id()](HttpAnswer answer) {
+    boost::asio::post(io_, [this, id, answer = std::move(answer)]() mutable { Answer(id, std::move(answer)); });
+  });
 }
 
 void HttpServer::Io::Answer(uint64_t id, HttpAnswer answer) {

@@ -122,6 +122,19 @@ void RpcServer::BeginDrain() {
 }
 
 bool RpcServer::WaitIdle(absl::Time deadline) { return parts_->core.WaitIdle(deadline); }
+void RpcServer::Submit(LaneKind kind, absl::Time deadline, std::function<void(const absl::Status& admitted)> run) {
+  RpcCore* const core = &parts_->core;
+  if (const absl::Status entered = core->Enter(); !entered.ok()) return run(entered);
+  Lane& lane = kind == LaneKind::kRead    ? core->read_lane()
+               : kind == LaneKind::kWrite ? core->write_lane()
+                                          : core->operate_lane();
+  auto job = [core, run = std::move(run)](const absl::Status& admitted) {
+    run(admitted);
+    core->Leave();
+  };
+  lane.Submit({std::move(job), deadline});
+}
+
 int64_t RpcServer::busy() const { return parts_->core.busy(); }
 int64_t RpcServer::watches() const { return parts_->core.watches(); }
 std::vector<LaneStats> RpcServer::Lanes() const { return parts_->core.Lanes(); }

@@ -2,6 +2,7 @@
 // Threads: BeginDrain, WaitIdle, the accessors: any. Stop and destruction: one thread, once.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "server/rpc/rpc_options.h"
 
 namespace lightcone::server {
+
+enum class LaneKind { kRead, kWrite, kOperate };
 
 // "Retrieval/Search" and all others, as CallRecord names them.
 std::vector<std::string> MethodNames();
@@ -33,6 +36,10 @@ class RpcServer {
   bool WaitIdle(absl::Time deadline);
   // Cancels what still runs, closes the port, ends the threads. Idempotent.
   void Stop();
+
+  // Runs a call of another wire on the lane, among the calls of gRPC and under the same admission: `run` is called
+  // exactly once, as LaneJob::run says. UNAVAILABLE while draining. A drain waits for it.
+  void Submit(LaneKind lane, absl::Time deadline, std::function<void(const absl::Status& admitted)> run);
 
   int64_t busy() const;
   int64_t watches() const;  // open Watch streams

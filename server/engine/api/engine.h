@@ -86,6 +86,10 @@ class Engine : public RolloutEngine {
                                                    const std::optional<FilterNode>& filter, int64_t page_size,
                                                    const std::string& token, const ItemParts& parts,
                                                    const CallContext& context) = 0;
+  // The token with which Scroll begins at an item, itself included, whether there is such an item or not.
+  virtual absl::StatusOr<std::string> ScrollTokenAt(const std::string& /*collection*/, const ItemId& /*id*/) {
+    return std::string();
+  }
   virtual absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                             const CallContext& context) = 0;
   // Exact counts of the items by the values of a field. Numbers count as equal where filters call them equal; integers

@@ -87,6 +87,9 @@ class EngineImpl final : public RolloutFacade {
   absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) override {
     return searches_.Search(call, context);
   }
+  absl::StatusOr<std::string> ScrollTokenAt(const std::string& collection, const ItemId& id) override {
+    return reads_.ScrollTokenAt(collection, id);
+  }
   absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
                                     int64_t page_size, const std::string& token, const ItemParts& parts,
                                     const CallContext& context) override {

@@ -93,6 +93,13 @@ absl::StatusOr<RawInput> ReadCalls::GetInput(const std::string& name, const Item
   return DataLoss(StrCat("item ", ToString(id), ": its input is missing from the store"));
 }
 
+absl::StatusOr<std::string> ReadCalls::ScrollTokenAt(const std::string& name, const ItemId& id) const {
+  LC_RETURN_IF_ERROR(CheckItemId(id, context_.options.limits.id_bytes_max, "id"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  const uint32_t number = served->collection->number();
+  return EncodeScrollTokenAt(number, keys::Item(number, id));
+}
+
 absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std::optional<FilterNode>& node,
                                              int64_t page_size, const std::string& token, const ItemParts& parts,
                                              const CallContext& context) const {

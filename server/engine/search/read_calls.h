@@ -24,6 +24,7 @@ class ReadCalls {
   absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
                                     int64_t page_size, const std::string& token, const ItemParts& parts,
                                     const CallContext& context) const;
+  absl::StatusOr<std::string> ScrollTokenAt(const std::string& collection, const ItemId& id) const;
   absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                     const CallContext& context) const;
 

@@ -1,5 +1,6 @@
 #include "server/engine/search/scroll_token.h"
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "server/engine/collection/collection.h"
@@ -45,6 +46,20 @@ std::string EncodeScrollToken(const ScrollToken& token) {
     text.push_back("0123456789abcdef"[c & 15]);
   }
   return text;
+}
+
+// A key that lies before `item_key` with no item's key between them. Keys of numbers have one length, and those of
+// names are UTF-8, in which no byte is 0xff.
+std::string EncodeScrollTokenAt(uint32_t collection, std::string_view item_key) {
+  LC_DCHECK(!item_key.empty());
+  std::string before(item_key);
+  const char last = before.back();
+  before.pop_back();
+  if (last != '\0') {
+    before += static_cast<char>(static_cast<unsigned char>(last) - 1);
+    before += '\xff';
+  }
+  return EncodeScrollToken({collection, std::move(before)});
 }
 
 absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text) {

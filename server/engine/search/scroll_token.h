@@ -21,6 +21,10 @@ struct ScrollToken {
 
 std::string EncodeScrollToken(const ScrollToken& token);
 
+// The token from which a walk begins at an item's key, whether there is such an item or not. REQUIRES: `item_key` is
+// one of keys::Item.
+std::string EncodeScrollTokenAt(uint32_t collection, std::string_view item_key);
+
 // INVALID_ARGUMENT naming field 'token' for anything that EncodeScrollToken did not make.
 absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text);
 

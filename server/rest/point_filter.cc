@@ -1,0 +1,276 @@
+#include "server/rest/point_filter.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "server/engine/filter/instant.h"
+#include "server/rest/point_text.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+using Kind = FilterNode::Kind;
+
+FilterNode GroupNode(Kind kind, std::vector<FilterNode> children = {}) {
+  FilterNode node;
+  node.kind = kind;
+  node.children = std::move(children);
+  return node;
+}
+
+FilterNode FieldNode(Kind kind, std::string field) {
+  FilterNode node;
+  node.kind = kind;
+  node.field = std::move(field);
+  return node;
+}
+
+FilterNode Not(FilterNode node) { return GroupNode(Kind::kNot, {std::move(node)}); }
+
+absl::StatusOr<FilterValue> MatchValueFrom(const json& value, const std::string& field) {
+  if (value.is_string()) return FilterValue(value.get<std::string>());
+  if (value.is_boolean()) return FilterValue(value.get<bool>());
+  const bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
+  if (fits) return FilterValue(value.get<int64_t>());
+  return InvalidField(field, ShownJson(value),
+                      StrCat("a text, true, false, or an integer of ", INT64_MIN, " .. ", INT64_MAX));
+}
+
+absl::StatusOr<FilterNode> AnyOf(const json& values, const std::string& key, const std::string& field) {
+  if (!values.is_array()) return InvalidField(field, ShownJson(values), "an array of texts or integers");
+  if (values.empty()) return GroupNode(Kind::kOr);
+  FilterNode node = FieldNode(Kind::kIn, key);
+  for (const json& value : values) {
+    LC_ASSIGN_OR_RETURN(FilterValue one, MatchValueFrom(value, StrCat(field, "[", node.values.size(), "]")));
+    node.values.push_back(std::move(one));
+  }
+  return node;
+}
+
+// Conditions of Qdrant that the engine has no kind of node for.
+absl::Status RefuseMissingKinds(const Fields& condition) {
+  LC_RETURN_IF_ERROR(condition.Refuse("has_id", "filter by fields, or fetch points by their ids"));
+  LC_RETURN_IF_ERROR(
+      condition.Refuse("nested", "conditions hold for any element of an array, not for one and the same"));
+  LC_RETURN_IF_ERROR(condition.Refuse("has_vector", "every point has a vector"));
+  for (const char* geo : {"geo_radius", "geo_bounding_box", "geo_polygon"}) {
+    LC_RETURN_IF_ERROR(condition.Refuse(geo, "there are no places in filters"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FilterNode> MatchFrom(const json& match, const std::string& key, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(match, path));
+  if (const json* value = fields.Find("value")) {
+    FilterNode node = FieldNode(Kind::kEquals, key);
+    LC_ASSIGN_OR_RETURN(FilterValue one, MatchValueFrom(*value, fields.At("value")));
+    node.values.push_back(std::move(one));
+    return node;
+  }
+  if (const json* any = fields.Find("any")) return AnyOf(*any, key, fields.At("any"));
+  if (const json* except = fields.Find("except")) {
+    LC_ASSIGN_OR_RETURN(FilterNode among, AnyOf(*except, key, fields.At("except")));
+    return GroupNode(Kind::kAnd, {FieldNode(Kind::kExists, key), Not(std::move(among))});
+  }
+  for (const char* text : {"text", "text_any", "phrase"}) {
+    LC_RETURN_IF_ERROR(fields.Refuse(text, "match a whole text by 'value'"));
+  }
+  return InvalidField(path, "without a known member", "one of value, any, except");
+}
+
+// A bound of a range, a number or an instant.
+absl::StatusOr<std::optional<FilterValue>> BoundFrom(const Fields& range, const char* name) {
+  const json* bound = range.Find(name);
+  if (bound == nullptr) return std::optional<FilterValue>();
+  if (bound->is_number_float()) return std::optional<FilterValue>(bound->get<double>());
+  const bool fits = bound->is_number_integer() && !(bound->is_number_unsigned() && bound->get<uint64_t>() > INT64_MAX);
+  if (fits) return std::optional<FilterValue>(bound->get<int64_t>());
+  if (bound->is_string() && ParseInstant(bound->get_ref<const std::string&>())) {
+    return std::optional<FilterValue>(bound->get<std::string>());
+  }
+  return InvalidField(range.At(name), ShownJson(*bound),
+                      StrCat("a number, integers to ", INT64_MAX, ", or a time like 2024-05-01T12:30:00Z (RFC 3339)"));
+}
+
+absl::StatusOr<FilterNode> RangeFrom(const json& range, const std::string& key, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(range, path));
+  FilterNode node = FieldNode(Kind::kRange, key);
+  LC_ASSIGN_OR_RETURN(node.greater, BoundFrom(fields, "gt"));
+  LC_ASSIGN_OR_RETURN(node.greater_equal, BoundFrom(fields, "gte"));
+  LC_ASSIGN_OR_RETURN(node.less, BoundFrom(fields, "lt"));
+  LC_ASSIGN_OR_RETURN(node.less_equal, BoundFrom(fields, "lte"));
+  if (node.greater || node.greater_equal || node.less || node.less_equal) return node;
+  return InvalidField(path, "without a bound", "at least one of gt, gte, lt, lte");
+}
+
+absl::StatusOr<FilterNode> ValuesCountFrom(const json& counts, const std::string& key, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(counts, path));
+  LC_ASSIGN_OR_RETURN(const int64_t above, fields.Whole("gt", -1, 0, INT64_MAX - 1));
+  LC_ASSIGN_OR_RETURN(const int64_t least, fields.Whole("gte", 0, 0, INT64_MAX));
+  LC_ASSIGN_OR_RETURN(const int64_t below, fields.Whole("lt", INT64_MAX, 0, INT64_MAX));
+  LC_ASSIGN_OR_RETURN(const int64_t most, fields.Whole("lte", INT64_MAX, 0, INT64_MAX));
+  FilterNode node = FieldNode(Kind::kValuesCount, key);
+  node.count_least = static_cast<uint64_t>(std::max(above + 1, least));
+  const int64_t last = fields.Find("lt") == nullptr ? most : std::min(below - 1, most);
+  if (last < 0) return GroupNode(Kind::kOr);  // No count is below 0.
+  if (fields.Find("lt") != nullptr || fields.Find("lte") != nullptr) node.count_most = static_cast<uint64_t>(last);
+  return node;
+}
+
+absl::StatusOr<std::string> KeyOf(const Fields& fields) {
+  LC_ASSIGN_OR_RETURN(const json* const key, fields.Require("key", "a path into the payload"));
+  if (!key->is_string()) return InvalidField(fields.At("key"), ShownJson(*key), "a path into the payload");
+  return PayloadPathFrom(key->get<std::string>(), fields.At("key"));
+}
+
+absl::StatusOr<FilterNode> EmptyOrNull(const Fields& condition, const char* name) {
+  const bool empty = std::string_view(name) == "is_empty";
+  const json& given = *condition.Find(name);
+  bool wanted = true;
+  std::string key;
+  if (given.is_boolean()) {
+    wanted = given.get<bool>();
+    LC_ASSIGN_OR_RETURN(key, KeyOf(condition));
+  } else {
+    LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(given, condition.At(name)));
+    LC_ASSIGN_OR_RETURN(key, KeyOf(fields));
+  }
+  FilterNode node = FieldNode(empty ? Kind::kValuesCount : Kind::kIsNull, std::move(key));
+  if (empty) node.count_most = 0;
+  return wanted ? std::move(node) : Not(std::move(node));
+}
+
+absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields condition, Fields::Of(json_condition, path));
+  for (const char* group : {"must", "should", "must_not", "min_should"}) {
+    if (condition.Find(group) != nullptr) return PointFilterFrom(json_condition, path);
+  }
+  LC_RETURN_IF_ERROR(RefuseMissingKinds(condition));
+  for (const char* name : {"is_empty", "is_null"}) {
+    if (condition.Find(name) != nullptr) return EmptyOrNull(condition, name);
+  }
+  if (condition.Find("key") == nullptr) {
+    return InvalidField(path, "without a known member",
+                        "key with match, range or values_count; is_empty; is_null; must, should, must_not, min_should");
+  }
+  LC_ASSIGN_OR_RETURN(const std::string key, KeyOf(condition));
+  std::vector<FilterNode> all;
+  if (const json* match = condition.Find("match")) {
+    LC_ASSIGN_OR_RETURN(FilterNode node, MatchFrom(*match, key, condition.At("match")));
+    all.push_back(std::move(node));
+  }
+  if (const json* range = condition.Find("range")) {
+    LC_ASSIGN_OR_RETURN(FilterNode node, RangeFrom(*range, key, condition.At("range")));
+    all.push_back(std::move(node));
+  }
+  if (const json* counts = condition.Find("values_count")) {
+    LC_ASSIGN_OR_RETURN(FilterNode node, ValuesCountFrom(*counts, key, condition.At("values_count")));
+    all.push_back(std::move(node));
+  }
+  if (all.empty()) return InvalidField(path, "without a condition", "one of match, range, values_count");
+  return all.size() == 1 ? std::move(all[0]) : GroupNode(Kind::kAnd, std::move(all));
+}
+
+// One condition or an array of them.
+absl::StatusOr<std::vector<FilterNode>> ConditionsFrom(const json& conditions, const std::string& path) {
+  std::vector<FilterNode> nodes;
+  if (conditions.is_object()) {
+    LC_ASSIGN_OR_RETURN(FilterNode node, ConditionFrom(conditions, path));
+    nodes.push_back(std::move(node));
+    return nodes;
+  }
+  if (!conditions.is_array())
+    return InvalidField(path, ShownJson(conditions), "a condition, or an array of conditions");
+  if (conditions.size() > static_cast<size_t>(kFilterNodesMax)) {
+    return InvalidField(path, StrCat(conditions.size(), " conditions"), StrCat("at most ", kFilterNodesMax));
+  }
+  for (const json& one : conditions) {
+    LC_ASSIGN_OR_RETURN(FilterNode node, ConditionFrom(one, StrCat(path, "[", nodes.size(), "]")));
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+// Adds each choice of `count` of the conditions from `begin` on, together with `chosen`. false: there are too many.
+bool AddChoices(const std::vector<FilterNode>& from, size_t begin, size_t count, std::vector<FilterNode>* chosen,
+                std::vector<FilterNode>* out) {
+  if (count == 0) {
+    if ((out->size() + 1) * (chosen->size() + 1) > static_cast<size_t>(kFilterNodesMax)) return false;
+    out->push_back(GroupNode(Kind::kAnd, *chosen));
+    return true;
+  }
+  for (size_t i = begin; i + count <= from.size(); ++i) {
+    chosen->push_back(from[i]);
+    if (!AddChoices(from, i + 1, count - 1, chosen, out)) return false;
+    chosen->pop_back();
+  }
+  return true;
+}
+
+absl::StatusOr<FilterNode> MinShouldFrom(const json& min_should, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(min_should, path));
+  LC_ASSIGN_OR_RETURN(const json* const conditions, fields.Require("conditions", "an array of conditions"));
+  LC_RETURN_IF_ERROR(fields.Require("min_count", "a whole number").status());
+  LC_ASSIGN_OR_RETURN(const int64_t count, fields.Whole("min_count", 0, 0, kFilterNodesMax));
+  LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*conditions, fields.At("conditions")));
+  if (count == 1) return GroupNode(Kind::kOr, std::move(nodes));
+  if (static_cast<size_t>(count) == nodes.size()) return GroupNode(Kind::kAnd, std::move(nodes));
+  std::vector<FilterNode> choices, chosen;
+  if (AddChoices(nodes, 0, static_cast<size_t>(count), &chosen, &choices)) {
+    return GroupNode(Kind::kOr, std::move(choices));
+  }
+  return InvalidField(fields.At("min_count"), StrCat(count, " of ", nodes.size(), " conditions"),
+                      StrCat("choices of at most ", kFilterNodesMax, " conditions together"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PayloadPathFrom(const std::string& path, std::string_view field) {
+  std::string out;
+  bool quoted = false;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '"') quoted = !quoted;
+    if (quoted || path[i] != '[') {
+      out.push_back(path[i]);
+      continue;
+    }
+    if (i + 1 >= path.size() || path[i + 1] != ']') {
+      return NotSupported(field, StrCat("'", path.substr(0, 60), "' has an index; '[]' goes through all elements"));
+    }
+    ++i;
+  }
+  return out;
+}
+
+absl::StatusOr<FilterNode> PointFilterFrom(const json& filter, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(filter, path));
+  std::vector<FilterNode> all;
+  if (const json* must = fields.Find("must")) {
+    LC_ASSIGN_OR_RETURN(all, ConditionsFrom(*must, fields.At("must")));
+  }
+  if (const json* must_not = fields.Find("must_not")) {
+    LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*must_not, fields.At("must_not")));
+    for (FilterNode& node : nodes) all.push_back(Not(std::move(node)));
+  }
+  if (const json* should = fields.Find("should")) {
+    LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*should, fields.At("should")));
+    if (!nodes.empty()) all.push_back(GroupNode(Kind::kOr, std::move(nodes)));
+  }
+  if (const json* min_should = fields.Find("min_should")) {
+    LC_ASSIGN_OR_RETURN(FilterNode node, MinShouldFrom(*min_should, fields.At("min_should")));
+    all.push_back(std::move(node));
+  }
+  return all.size() == 1 ? std::move(all[0]) : GroupNode(Kind::kAnd, std::move(all));
+}
+
+absl::StatusOr<std::optional<FilterNode>> PointFilterOf(const Fields& body) {
+  const json* filter = body.Find("filter");
+  if (filter == nullptr) return std::optional<FilterNode>();
+  LC_ASSIGN_OR_RETURN(FilterNode node, PointFilterFrom(*filter, body.At("filter")));
+  return std::optional(std::move(node));
+}
+
+}  // namespace lightcone::server

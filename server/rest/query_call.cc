@@ -1,0 +1,220 @@
+#include "server/rest/query_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "geometry/metric.h"
+#include "server/rest/point_filter.h"
+#include "server/rest/point_vectors.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+
+double ScoreOf(Metric metric, double distance) {
+  if (metric == Metric::kCosine) return 1 - distance;
+  return metric == Metric::kInnerProduct ? -distance : distance;
+}
+
+// The distance that a hit of the score has.
+double DistanceOf(Metric metric, double score) { return ScoreOf(metric, score); }
+
+absl::Status ReadParams(const RestCall& call, const Fields& body, SearchCall* search) {
+  const json* given = body.Find("params");
+  if (given == nullptr) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const Fields params, Fields::Of(*given, body.At("params")));
+  LC_ASSIGN_OR_RETURN(search->exact, params.Flag("exact", false));
+  LC_ASSIGN_OR_RETURN(const int64_t ef, params.Whole("hnsw_ef", 0, 0, call.engine.options().limits.ef_max));
+  search->ef = search->exact ? 0 : static_cast<int>(ef);
+  return absl::OkStatus();
+}
+
+// Points and vectors that are examples, as vectors of one generation.
+class Examples {
+ public:
+  Examples(const RestCall& call, PointQuery* query) : call_(call), query_(query) {}
+
+  absl::Status Read(const Fields& examples, const char* name, std::vector<std::vector<float>>* out) {
+    const json* given = examples.Find(name);
+    if (given == nullptr) return absl::OkStatus();
+    if (!given->is_array()) return InvalidField(examples.At(name), ShownJson(*given), "an array of ids and vectors");
+    std::vector<ItemId> ids;
+    for (size_t i = 0; i < given->size(); ++i) {
+      const json& one = (*given)[i];
+      const std::string field = StrCat(examples.At(name), "[", i, "]");
+      if (one.is_array()) {
+        LC_ASSIGN_OR_RETURN(std::vector<float> vector, VectorFrom(one, field));
+        out->push_back(std::move(vector));
+      } else if (one.is_object()) {
+        return NotSupported(field, "examples are ids and plain vectors");
+      } else {
+        LC_ASSIGN_OR_RETURN(ItemId id, PointIdFrom(one, field));
+        ids.push_back(std::move(id));
+      }
+    }
+    return ids.empty() ? absl::OkStatus() : Fetch(ids, examples.At(name), out);
+  }
+
+ private:
+  absl::Status Fetch(const std::vector<ItemId>& ids, const std::string& field, std::vector<std::vector<float>>* out) {
+    SearchCall& search = query_->search;
+    if (search.generation == 0) {
+      LC_ASSIGN_OR_RETURN(const CollectionStatus status, call_.engine.GetCollection(search.collection));
+      search.generation = status.active_generation;
+    }
+    LC_ASSIGN_OR_RETURN(GetAnswer found,
+                        call_.engine.Get(search.collection, ids, search.generation, ItemParts(true), call_.context));
+    if (!found.missing.empty()) {
+      return NotFound(
+          StrCat(field, ": point ", PointIdText(found.missing[0]), " has no vector of generation ", search.generation));
+    }
+    for (StoredItem& item : found.items) {
+      query_->left_out.push_back(item.id);
+      out->push_back(std::move(item.vector));
+    }
+    return absl::OkStatus();
+  }
+
+  const RestCall& call_;
+  PointQuery* const query_;
+};
+
+// Under the cosine metric each vector counts by its direction alone.
+absl::StatusOr<std::vector<double>> MeanOf(const std::vector<std::vector<float>>& vectors, Metric metric,
+                                           const std::string& field) {
+  std::vector<double> mean(vectors[0].size());
+  for (const std::vector<float>& vector : vectors) {
+    if (vector.size() != mean.size()) {
+      return InvalidField(field, StrCat("with vectors of ", vector.size(), " and ", mean.size(), " numbers"),
+                          "vectors of one length");
+    }
+    const double length = metric == Metric::kCosine ? NormOf(vector) : 1;
+    if (length == 0) return InvalidField(field, "with a vector of zeros", "vectors that have a direction");
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += vector[i] / length / static_cast<double>(vectors.size());
+  }
+  return mean;
+}
+
+// As many hits as may be missing afterwards are asked for on top.
+void MakeRoomForLeftOut(const Limits& limits, PointQuery* query, int64_t* offset) {
+  SearchCall& search = query->search;
+  const auto more = static_cast<int64_t>(query->left_out.size());
+  *offset = search.offset;
+  if (more == 0) return;
+  search.k = std::min(limits.k_max, search.k + search.offset + more);
+  search.offset = 0;
+}
+
+}  // namespace
+
+absl::StatusOr<PointQuery> PointQueryOf(const RestCall& call, const Fields& body, int64_t limit_by_default) {
+  for (const auto& [name, why] : {std::pair("shard_key", "there are no shards"),
+                                  std::pair("lookup_from", "points of other collections are no queries"),
+                                  std::pair("prefetch", "a query has one step"),
+                                  std::pair("with_lookup", "points of other collections are not shown")}) {
+    LC_RETURN_IF_ERROR(body.Refuse(name, why));
+  }
+  PointQuery query;
+  SearchCall& search = query.search;
+  const Limits& limits = call.engine.options().limits;
+  search.collection = call.collection();
+  LC_ASSIGN_OR_RETURN(search.generation, call.QueryGeneration());
+  if (limit_by_default == 0) LC_RETURN_IF_ERROR(body.Require("limit", StrCat("1 .. ", limits.k_max)).status());
+  LC_ASSIGN_OR_RETURN(search.k, body.Whole("limit", limit_by_default, 1, limits.k_max));
+  LC_ASSIGN_OR_RETURN(search.offset, body.Whole("offset", 0, 0, limits.k_max - search.k));
+  LC_ASSIGN_OR_RETURN(search.filter, PointFilterOf(body));
+  LC_RETURN_IF_ERROR(ReadParams(call, body, &search));
+  LC_ASSIGN_OR_RETURN(query.score_threshold, body.Number("score_threshold"));
+  LC_ASSIGN_OR_RETURN(query.parts, PointPartsOf(body, /*payload_by_default=*/false));
+  LC_ASSIGN_OR_RETURN(const std::string name, body.Text("using"));
+  LC_RETURN_IF_ERROR(UseGeneration(call, name, body.At("using"), &query));
+  return query;
+}
+
+absl::Status UseGeneration(const RestCall& call, const std::string& name, std::string_view field, PointQuery* query) {
+  LC_ASSIGN_OR_RETURN(const uint32_t generation, GenerationNames(&call.engine, call.collection()).Find(name, field));
+  if (generation == 0) return absl::OkStatus();
+  uint32_t& chosen = query->search.generation;
+  if (chosen != 0 && chosen != generation) {
+    return InvalidField(field, ShownJson(name),
+                        StrCat("a vector of generation ", chosen, ", which the call names, too"));
+  }
+  chosen = generation;
+  return absl::OkStatus();
+}
+
+absl::Status ReadSearchVector(const RestCall& call, const Fields& body, PointQuery* query) {
+  LC_ASSIGN_OR_RETURN(const json* const given, body.Require("vector", "an array of numbers, or {name, vector}"));
+  query->search.queries.emplace_back();
+  Query& out = query->search.queries.back();
+  const std::string field = body.At("vector");
+  if (given->is_object() && given->contains("name") && given->contains("vector")) {
+    LC_ASSIGN_OR_RETURN(const Fields named, Fields::Of(*given, field));
+    LC_ASSIGN_OR_RETURN(const std::string name, named.Text("name"));
+    if ((*given)["vector"].is_object()) return NotSupported(named.At("vector"), "there are no sparse vectors");
+    LC_ASSIGN_OR_RETURN(std::vector<float> vector, VectorFrom((*given)["vector"], named.At("vector")));
+    out.content = std::move(vector);
+    return UseGeneration(call, name, named.At("name"), query);
+  }
+  LC_ASSIGN_OR_RETURN(std::vector<float> vector, VectorFrom(*given, field));
+  out.content = std::move(vector);
+  return absl::OkStatus();
+}
+
+absl::Status ReadExamples(const RestCall& call, const Fields& examples, PointQuery* query) {
+  LC_ASSIGN_OR_RETURN(const std::string strategy, examples.Text("strategy"));
+  if (!strategy.empty() && strategy != "average_vector") {
+    return NotSupported(examples.At("strategy"), "there is average_vector alone");
+  }
+  LC_ASSIGN_OR_RETURN(const CollectionStatus status, call.engine.GetCollection(call.collection()));
+  Examples read(call, query);
+  std::vector<std::vector<float>> positive, negative;
+  LC_RETURN_IF_ERROR(read.Read(examples, "positive", &positive));
+  LC_RETURN_IF_ERROR(read.Read(examples, "negative", &negative));
+  if (positive.empty()) return InvalidField(examples.At("positive"), "empty", "at least one id or vector");
+  LC_ASSIGN_OR_RETURN(std::vector<double> sum, MeanOf(positive, status.metric, examples.At("positive")));
+  if (!negative.empty()) {
+    LC_ASSIGN_OR_RETURN(const std::vector<double> away, MeanOf(negative, status.metric, examples.At("negative")));
+    if (away.size() != sum.size()) {
+      return InvalidField(examples.At("negative"), StrCat("with vectors of ", away.size(), " numbers"),
+                          StrCat(sum.size(), ", as those of positive"));
+    }
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] = 2 * sum[i] - away[i];
+  }
+  query->search.queries.emplace_back();
+  query->search.queries.back().content = std::vector<float>(sum.begin(), sum.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query) {
+  SearchCall& search = query.search;
+  LC_ASSIGN_OR_RETURN(const CollectionStatus status, call.engine.GetCollection(search.collection));
+  if (query.score_threshold) search.distance_max = DistanceOf(status.metric, *query.score_threshold);
+  search.with_payload = query.parts.payload;
+  if (query.parts.payload) search.payload = query.parts.selection;
+  search.with_vector = query.parts.vector;
+  LC_RETURN_IF_ERROR(UseGeneration(call, query.parts.vector_name, "with_vector", &query));
+  const auto wanted = static_cast<size_t>(search.k);
+  int64_t offset = 0;
+  MakeRoomForLeftOut(call.engine.options().limits, &query, &offset);
+  LC_ASSIGN_OR_RETURN(SearchAnswer answer, call.engine.Search(search, call.context));
+  if (answer.results.size() != 1) return Internal("a search of one query without an answer");
+  LC_RETURN_IF_ERROR(answer.results[0].status);
+  std::vector<EngineHit>& hits = answer.results[0].hits;
+  if (!query.left_out.empty()) {
+    const std::vector<ItemId>& out = query.left_out;
+    std::erase_if(hits, [&](const EngineHit& hit) { return std::find(out.begin(), out.end(), hit.id) != out.end(); });
+    hits.erase(hits.begin(), hits.begin() + std::min(offset, static_cast<int64_t>(hits.size())));
+    if (hits.size() > wanted) hits.resize(wanted);
+  }
+  std::vector<std::string> points;
+  points.reserve(hits.size());
+  for (const EngineHit& hit : hits) {
+    points.push_back(ScoredPointText(hit, ScoreOf(status.metric, hit.distance), query.parts));
+  }
+  return points;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,210 @@
+#include "server/rest/rest_api.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "base/exceptions.h"
+#include "base/number_text.h"
+#include "base/retry_after.h"
+#include "base/status.h"
+#include "server/rest/rest_call.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+
+// The version of Qdrant's API that these paths and bodies follow: clients compare it with their own.
+constexpr char kQdrantVersion[] = "1.18.0";
+constexpr int64_t kTimeoutSecondsMax = 3'600;
+
+int HttpCodeOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      return 400;
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 408;
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnimplemented:
+      return 501;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+std::string HeaderOf(const HttpRequest& request, const std::string& name) {
+  const auto found = request.headers.find(name);
+  return found == request.headers.end() ? "" : found->second;
+}
+
+// A page of another site may send simple requests through a browser. It can neither leave out Origin nor send JSON.
+absl::Status CheckSender(const HttpRequest& request) {
+  const std::string origin = HeaderOf(request, "origin"), host = HeaderOf(request, "host");
+  if (origin.empty() || origin == "http://" + host || origin == "https://" + host) return absl::OkStatus();
+  return FieldError(absl::StatusCode::kPermissionDenied, "Origin", StrCat("'", origin.substr(0, 200), "'"),
+                    StrCat("none, or http://", host));
+}
+
+bool IsJson(const HttpRequest& request) {
+  return absl::StartsWithIgnoreCase(HeaderOf(request, "content-type"), "application/json");
+}
+
+absl::StatusOr<absl::Duration> TimeoutOf(const HttpRequest& request, absl::Duration fallback) {
+  const auto found = request.query.find("timeout");
+  if (found == request.query.end()) return fallback;
+  const std::string& text = found->second;
+  int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error == std::errc() && end == text.data() + text.size() && seconds >= 1 && seconds <= kTimeoutSecondsMax) {
+    return absl::Seconds(seconds);
+  }
+  return InvalidField("timeout", StrCat("'", text.substr(0, 40), "'"), StrCat("1 .. ", kTimeoutSecondsMax, " s"));
+}
+
+std::string SecondsText(absl::Duration took) { return NumberText(absl::ToDoubleSeconds(took)); }
+
+}  // namespace
+
+HttpAnswer RestAnswer(std::string_view result, absl::Duration took) {
+  return {200, "application/json",
+          StrCat("{\"result\":", result, ",\"status\":\"ok\",\"time\":", SecondsText(took), "}")};
+}
+
+HttpAnswer RestRefusal(const absl::Status& status, absl::Duration took) {
+  HttpAnswer answer{
+      HttpCodeOf(status.code()), "application/json",
+      StrCat("{\"status\":{\"error\":", TextOfJson(MessageOf(status)), "},\"time\":", SecondsText(took), "}")};
+  if (const auto after = RetryAfterOf(status)) {
+    answer.headers = {
+        {"Retry-After", StrCat(std::max<int64_t>(1, std::llround(std::ceil(absl::ToDoubleSeconds(*after)))))}};
+  }
+  return answer;
+}
+
+std::vector<std::string> RestMethods() {
+  std::vector<std::string> names;
+  for (const Endpoint& endpoint : Endpoints()) names.emplace_back(endpoint.name);
+  return names;
+}
+
+RestApi::RestApi(RestOptions options) : options_(std::move(options)), budget_(options_.parsed_bytes_max) {}
+
+void RestApi::Open(RestBackend backend) {
+  absl::MutexLock lock(&mu_);
+  backend_ = std::move(backend);
+}
+
+void RestApi::Close() {
+  absl::MutexLock lock(&mu_);
+  backend_ = {};
+}
+
+HttpAnswer RestApi::Title() const {
+  return {200, "application/json",
+          TextOfJson({{"title", "lightcone - vector retrieval server"},
+                      {"version", kQdrantVersion},
+                      {"lightcone", {{"version", options_.version}}}})};
+}
+
+void RestApi::AddRoutes(RouteTable* table) {
+  const auto refuse = [](const absl::Status& status) { return RestRefusal(status, absl::ZeroDuration()); };
+  for (const Endpoint& endpoint : Endpoints()) {
+    table->Add({.method = std::string(endpoint.method),
+                .pattern = std::string(endpoint.path),
+                .access = endpoint.access,
+                .body_bytes_max = endpoint.takes_body ? options_.body_bytes_max : 0,
+                .begin = [this, &endpoint](HttpRequest request,
+                                           Done done) { Begin(endpoint, std::move(request), std::move(done)); },
+                .refuse = refuse});
+  }
+  for (const RefusedEndpoint& refused : RefusedEndpoints()) {
+    table->Add({.method = std::string(refused.method),
+                .pattern = std::string(refused.path),
+                .access = RouteAccess::Open(),
+                .lane = HttpLane::kIo,
+                .body_bytes_max = options_.body_bytes_max,
+                .handle = [&refused](const HttpRequest& request) {
+                  return RestRefusal(
+                      Unimplemented(StrCat(refused.method, " ", request.path, " is not supported: ", refused.why)), {});
+                }});
+  }
+}
+
+void RestApi::Begin(const Endpoint& endpoint, HttpRequest request, Done done) {
+  const absl::Time began = absl::Now();
+  const absl::StatusOr<absl::Duration> timeout = TimeoutOf(request, options_.call_time);
+  absl::Status refusal = CheckSender(request);
+  if (refusal.ok()) refusal = timeout.status();
+  if (!refusal.ok()) return done(RestRefusal(refusal, absl::Now() - began));
+  if (endpoint.takes_body && !IsJson(request)) {
+    HttpAnswer answer =
+        RestRefusal(InvalidField("Content-Type", StrCat("'", HeaderOf(request, "content-type").substr(0, 80), "'"),
+                                 "application/json"),
+                    absl::Now() - began);
+    answer.status = 415;
+    return done(std::move(answer));
+  }
+  const absl::Time deadline = began + *timeout;
+  const auto shared = std::make_shared<const HttpRequest>(std::move(request));
+  absl::MutexLock lock(&mu_);
+  if (backend_.engine == nullptr)
+    return done(RestRefusal(Unavailable("the server starts or drains"), absl::Now() - began));
+  const auto run = [this, &endpoint, shared, done = std::move(done), engine = backend_.engine, began,
+                    deadline](const absl::Status& admitted) {
+    if (admitted.ok()) return done(Run(endpoint, *shared, engine, began, deadline));
+    const absl::Duration took = absl::Now() - began;
+    if (options_.observe) options_.observe(endpoint.name, admitted, took);
+    done(RestRefusal(admitted, took));
+  };
+  backend_.submit(endpoint.lane, deadline, run);
+}
+
+HttpAnswer RestApi::Run(const Endpoint& endpoint, const HttpRequest& request, Engine* engine, absl::Time began,
+                        absl::Time deadline) {
+  const absl::StatusOr<std::string> result = Call(endpoint, request, engine, deadline);
+  const absl::Duration took = absl::Now() - began;
+  if (options_.observe) options_.observe(endpoint.name, result.status(), took);
+  return result.ok() ? RestAnswer(*result, took) : RestRefusal(result.status(), took);
+}
+
+absl::StatusOr<std::string> RestApi::Call(const Endpoint& endpoint, const HttpRequest& request, Engine* engine,
+                                          absl::Time deadline) {
+  try {
+    std::optional<ParsedBody> body;
+    if (endpoint.takes_body) {
+      LC_ASSIGN_OR_RETURN(ParsedBody read, ParseJsonBody(request.body, &budget_));
+      body.emplace(std::move(read));
+    }
+    const json none;
+    const json& given = body ? std::as_const(body->value) : none;
+    RestCall call{*engine, options_.index_defaults, request, given, {}};
+    call.context.deadline = deadline;
+    call.context.caller = request.caller.name();
+    call.context.sees = [&request](const std::string& collection) { return request.caller.Sees(collection); };
+    call.context.answer_bytes_max = engine->options().limits.answer_bytes_max;
+    return endpoint.answer(call);
+  } catch (...) {
+    return StatusOfException();
+  }
+}
+
+}  // namespace lightcone::server

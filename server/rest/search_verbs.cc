@@ -1,0 +1,158 @@
+// Searches: by a vector, by a point, by examples; one or many.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "server/rest/fields.h"
+#include "server/rest/point_vectors.h"
+#include "server/rest/query_call.h"
+#include "server/rest/verbs.h"
+
+namespace lightcone::server::rest {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kQueryLimit = 10;  // hits of a query that names no limit
+
+absl::Status RefuseGroupParts(const Fields& body) {
+  return body.Refuse("group_by", "use the path that ends in /groups");
+}
+
+absl::StatusOr<std::vector<std::string>> SearchOnce(const RestCall& call, const json& search, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(search, path));
+  LC_RETURN_IF_ERROR(RefuseGroupParts(body));
+  LC_ASSIGN_OR_RETURN(PointQuery query, PointQueryOf(call, body, /*limit_by_default=*/0));
+  LC_RETURN_IF_ERROR(ReadSearchVector(call, body, &query));
+  return RunPointQuery(call, std::move(query));
+}
+
+absl::StatusOr<std::vector<std::string>> RecommendOnce(const RestCall& call, const json& search,
+                                                       const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(search, path));
+  LC_ASSIGN_OR_RETURN(PointQuery query, PointQueryOf(call, body, /*limit_by_default=*/0));
+  LC_RETURN_IF_ERROR(ReadExamples(call, body, &query));
+  return RunPointQuery(call, std::move(query));
+}
+
+// "nearest": an id, a vector, or a text.
+absl::Status ReadNearest(const RestCall& call, const json& nearest, const std::string& field, PointQuery* query) {
+  Query one;
+  if (nearest.is_number() || nearest.is_string()) {
+    LC_ASSIGN_OR_RETURN(ItemId id, PointIdFrom(nearest, field));
+    one.content = QueryByItem{std::move(id)};
+  } else {
+    LC_ASSIGN_OR_RETURN(NamedVector named, NamedVectorFrom(nearest, field));
+    LC_RETURN_IF_ERROR(UseGeneration(call, named.name, field, query));
+    one.content = std::visit([](auto& content) { return decltype(one.content)(std::move(content)); }, named.content);
+  }
+  query->search.queries.push_back(std::move(one));
+  return absl::OkStatus();
+}
+
+absl::Status ReadQuery(const RestCall& call, const json& given, const std::string& field, PointQuery* query) {
+  if (!given.is_object() || given.contains("text") || given.contains("indices")) {
+    return ReadNearest(call, given, field, query);
+  }
+  LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(given, field));
+  if (const json* nearest = fields.Find("nearest")) {
+    LC_RETURN_IF_ERROR(fields.Refuse("mmr", "hits are not spread by diversity"));
+    return ReadNearest(call, *nearest, fields.At("nearest"), query);
+  }
+  if (const json* examples = fields.Find("recommend")) {
+    LC_ASSIGN_OR_RETURN(const Fields parts, Fields::Of(*examples, fields.At("recommend")));
+    return ReadExamples(call, parts, query);
+  }
+  for (const auto& [name, why] :
+       {std::pair("fusion", "rankings are fused by generations alone"),
+        std::pair("rrf", "rankings are fused by generations alone"),
+        std::pair("formula", "scores are those of the distance"), std::pair("sample", "there are no random samples"),
+        std::pair("discover", "there are no searches by context"),
+        std::pair("context", "there are no searches by context"),
+        std::pair("relevance_feedback", "there are no searches by feedback"),
+        std::pair("order_by", "scroll lists points in an order")}) {
+    LC_RETURN_IF_ERROR(fields.Refuse(name, why));
+  }
+  return InvalidField(field, "without a known member", "an id, a vector, nearest, recommend");
+}
+
+// A query without a query lists points by their ids.
+Answer ListPoints(const RestCall& call, const Fields& body) {
+  LC_RETURN_IF_ERROR(body.Whole("offset", 0, 0, 0).status());
+  json scroll = {{"limit", kQueryLimit}, {"with_payload", false}};
+  for (const char* name : {"limit", "filter", "with_payload", "with_vector"}) {
+    if (const json* given = body.Find(name)) scroll[name] = *given;
+  }
+  const RestCall listing{call.engine, call.index_defaults, call.request, scroll, call.context};
+  return ScrollPoints(listing);
+}
+
+Answer QueryOnce(const RestCall& call, const json& given, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(given, path));
+  LC_RETURN_IF_ERROR(RefuseGroupParts(body));
+  LC_ASSIGN_OR_RETURN(PointQuery query, PointQueryOf(call, body, kQueryLimit));
+  const json* asked = body.Find("query");
+  if (asked == nullptr) return ListPoints(call, body);
+  LC_RETURN_IF_ERROR(ReadQuery(call, *asked, body.At("query"), &query));
+  LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, RunPointQuery(call, std::move(query)));
+  return StrCat("{\"points\":", ListText(points), "}");
+}
+
+// The answers to the array "searches", each by `search_once`. An error of one is an error of all, as at Qdrant.
+template <typename SearchFunction>
+Answer Batch(const RestCall& call, const SearchFunction& search_once) {
+  LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(call.body, ""));
+  LC_ASSIGN_OR_RETURN(const json* const searches, body.Require("searches", "an array of searches"));
+  if (!searches->is_array()) return InvalidField("searches", ShownJson(*searches), "an array of searches");
+  const int64_t most = call.engine.options().limits.queries_max;
+  if (static_cast<int64_t>(searches->size()) > most) {
+    return InvalidField("searches", StrCat(searches->size(), " long"), StrCat("at most ", most));
+  }
+  const int64_t bytes_max = call.context.answer_bytes_max;
+  int64_t bytes = 0;
+  std::vector<std::string> answers;
+  for (size_t i = 0; i < searches->size(); ++i) {
+    LC_ASSIGN_OR_RETURN(std::string one, search_once((*searches)[i], StrCat("searches[", i, "]")));
+    bytes += static_cast<int64_t>(one.size());
+    if (bytes_max > 0 && bytes > bytes_max) {
+      return ResourceExhausted(StrCat("the answer has more than ", bytes_max, " bytes; ask for fewer searches"));
+    }
+    answers.push_back(std::move(one));
+  }
+  return ListText(answers);
+}
+
+}  // namespace
+
+Answer SearchPoints(const RestCall& call) {
+  LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, SearchOnce(call, call.body, ""));
+  return ListText(points);
+}
+
+Answer SearchPointsBatch(const RestCall& call) {
+  return Batch(call, [&](const json& search, const std::string& path) -> Answer {
+    LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, SearchOnce(call, search, path));
+    return ListText(points);
+  });
+}
+
+Answer QueryPoints(const RestCall& call) { return QueryOnce(call, call.body, ""); }
+
+Answer QueryPointsBatch(const RestCall& call) {
+  return Batch(call, [&](const json& search, const std::string& path) { return QueryOnce(call, search, path); });
+}
+
+Answer RecommendPoints(const RestCall& call) {
+  LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, RecommendOnce(call, call.body, ""));
+  return ListText(points);
+}
+
+Answer RecommendPointsBatch(const RestCall& call) {
+  return Batch(call, [&](const json& search, const std::string& path) -> Answer {
+    LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, RecommendOnce(call, search, path));
+    return ListText(points);
+  });
+}
+
+}  // namespace lightcone::server::rest

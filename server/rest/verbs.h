@@ -1,0 +1,43 @@
+// The verbs of the REST room, by the names that endpoints.cc lists. Each answers the part "result" as JSON text.
+// Threads: every function is safe to call concurrently. Errors: those of the engine's call, and INVALID_ARGUMENT or
+// UNIMPLEMENTED for what the body says.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/rest/rest_call.h"
+
+namespace lightcone::server::rest {
+
+using Answer = absl::StatusOr<std::string>;
+
+// Collections.
+Answer ListCollections(const RestCall& call);
+Answer GetCollection(const RestCall& call);
+Answer CollectionExists(const RestCall& call);
+Answer CreateCollection(const RestCall& call);
+Answer UpdateCollection(const RestCall& call);
+Answer DropCollection(const RestCall& call);
+Answer CreatePayloadIndex(const RestCall& call);
+Answer DropPayloadIndex(const RestCall& call);
+Answer ChangeAliases(const RestCall& call);
+Answer ListAliases(const RestCall& call);
+
+// Points.
+Answer UpsertPoints(const RestCall& call);
+Answer GetPoints(const RestCall& call);
+Answer GetPoint(const RestCall& call);
+Answer DeletePoints(const RestCall& call);
+Answer ScrollPoints(const RestCall& call);
+Answer CountPoints(const RestCall& call);
+
+// Searches.
+Answer SearchPoints(const RestCall& call);
+Answer SearchPointsBatch(const RestCall& call);
+Answer QueryPoints(const RestCall& call);
+Answer QueryPointsBatch(const RestCall& call);
+Answer RecommendPoints(const RestCall& call);
+Answer RecommendPointsBatch(const RestCall& call);
+
+}  // namespace lightcone::server::rest

@@ -1,0 +1,82 @@
+// Qdrant's filters: what they find, and what is refused.
+#include "base/status.h"
+#include "server/rest/point_filter.h"
+#include "tests/rest/rest_fixture.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class RestFilters : public RestTest {
+ protected:
+  void SetUp() override {
+    RestTest::SetUp();
+    Create("Dot");
+    Upsert(json::parse(R"([
+        {"id": 1, "vector": [1, 0], "payload": {"city": "Oslo", "n": 1, "tags": ["a", "b"],
+          "when": "2024-05-01T12:00:00Z"}},
+        {"id": 2, "vector": [1, 0], "payload": {"city": "Bern", "n": 2.5, "tags": [],
+          "when": "2024-05-01T12:00:00+02:00"}},
+        {"id": 3, "vector": [1, 0], "payload": {"city": "Rome", "n": 3, "tags": null,
+          "rooms": [{"name": "x"}, {"name": "y"}]}},
+        {"id": 4, "vector": [1, 0], "payload": {}}])"));
+  }
+  json Ids(const char* filter) {
+    const Reply page = Post("/collections/c/points/scroll", {{"filter", json::parse(filter)}});
+    EXPECT_EQ(page.status, 200) << filter << page.text;
+    return IdsOf(page.result().value("points", json::array()));
+  }
+};
+
+TEST_F(RestFilters, ConditionsFindWhatTheyFindAtQdrant) {
+  const std::vector<std::pair<const char*, json>> cases = {
+      {R"({"must": [{"key": "city", "match": {"value": "Oslo"}}]})", {1}},
+      {R"({"must": {"key": "n", "match": {"value": 3}}})", {3}},
+      {R"({"must": [{"key": "city", "match": {"any": ["Oslo", "Rome"]}}]})", {1, 3}},
+      {R"({"must": [{"key": "city", "match": {"any": []}}]})", json::array()},
+      {R"({"must": [{"key": "city", "match": {"except": ["Oslo", "Rome"]}}]})", {2}},
+      {R"({"must_not": [{"key": "city", "match": {"value": "Oslo"}}]})", {2, 3, 4}},
+      {R"({"should": [{"key": "city", "match": {"value": "Oslo"}}, {"key": "n", "range": {"gt": 2.5}}]})", {1, 3}},
+      {R"({"must": [{"key": "n", "range": {"gte": 1, "lt": 3}}], "must_not": [{"key": "n", "match": {"value": 1}}]})",
+       {2}},
+      {R"({"must": [{"key": "when", "range": {"lt": "2024-05-01T11:00:00Z"}}]})", {2}},
+      {R"({"must": [{"key": "tags", "match": {"value": "b"}}]})", {1}},
+      {R"({"must": [{"is_empty": {"key": "tags"}}]})", {2, 3, 4}},
+      {R"({"must": [{"is_null": {"key": "tags"}}]})", {3}},
+      {R"({"must": [{"key": "tags", "values_count": {"gt": 1, "lte": 2}}]})", {1}},
+      {R"({"must": [{"key": "rooms[].name", "match": {"value": "y"}}]})", {3}},
+      {R"({"must": [{"must_not": [{"key": "n", "match": {"value": 1}}]}, {"key": "n", "range": {"lt": 3}}]})", {2}},
+      {R"({"min_should": {"min_count": 2, "conditions": [{"key": "city", "match": {"value": "Oslo"}},
+           {"key": "n", "range": {"lt": 3}}, {"key": "tags", "match": {"value": "zz"}}]}})",
+       {1}},
+      {R"({})", {1, 2, 3, 4}}};
+  for (const auto& [filter, ids] : cases) EXPECT_EQ(Ids(filter), ids) << filter;
+}
+
+TEST(RestFilter, WhatIsWrongIsNamedWithItsPlace) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {R"({"must": [{"key": "a"}]})", "filter.must[0]"},
+      {R"({"must": [{"key": 3, "match": {"value": 1}}]})", "filter.must[0].key"},
+      {R"({"must": [{"key": "a", "range": {}}]})", "filter.must[0].range"},
+      {R"({"should": [{"key": "a", "range": {"gt": "soon"}}]})", "filter.should[0].range.gt"},
+      {R"({"must": [{"key": "a", "match": {"value": 1.5}}]})", "filter.must[0].match.value"},
+      {R"({"must": [{"key": "a", "match": {"value": 9223372036854775808}}]})", "filter.must[0].match.value"},
+      {R"({"must": [{"key": "a", "values_count": {"gt": -1}}]})", "filter.must[0].values_count.gt"},
+      {R"({"must": 3})", "filter.must"},
+      {R"({"min_should": {"conditions": []}})", "filter.min_should.min_count"}};
+  for (const auto& [filter, field] : cases) {
+    const auto node = PointFilterFrom(json::parse(filter), "filter");
+    EXPECT_EQ(node.status().code(), absl::StatusCode::kInvalidArgument) << filter;
+    EXPECT_THAT(MessageOf(node.status()), HasSubstr(std::string("'") + field + "'")) << filter;
+  }
+  for (const char* filter : {R"({"must": [{"key": "a[0]", "match": {"value": 1}}]})",
+                             R"({"must": [{"has_vector": "x"}]})", R"({"must": [{"key": "a", "geo_polygon": {}}]})"}) {
+    EXPECT_EQ(PointFilterFrom(json::parse(filter), "filter").status().code(), absl::StatusCode::kUnimplemented)
+        << filter;
+  }
+}
+
+}  // namespace
+}  // namespace lightcone::server

@@ -1,0 +1,133 @@
+// Searches over REST: scores, thresholds, queries by point and by example, parts of hits, batches.
+#include "tests/rest/rest_fixture.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+using testing::DoubleNear;
+using testing::HasSubstr;
+
+class RestSearches : public RestTest {
+ protected:
+  // Points at 0, 45 and 90 degrees, and one that is twice as long.
+  void Fill(const std::string& distance) {
+    Create(distance);
+    Upsert(json::parse(R"([{"id": 1, "vector": [1, 0], "payload": {"a": 1, "b": {"c": 2}}},
+                           {"id": 2, "vector": [1, 1], "payload": {"a": 2}},
+                           {"id": 3, "vector": [0, 1], "payload": {"a": 3}},
+                           {"id": 4, "vector": [-2, 0], "payload": {"a": 4}}])"));
+  }
+  json Search(json body) {
+    if (!body.contains("limit")) body["limit"] = 10;
+    const Reply reply = Post("/collections/c/points/search", body);
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    return reply.result();
+  }
+};
+
+TEST_F(RestSearches, CosineScoresAreSimilarities) {
+  Fill("Cosine");
+  const json hits = Search({{"vector", {2, 0}}});
+  EXPECT_EQ(IdsOf(hits), json({1, 2, 3, 4}));
+  EXPECT_THAT(hits[0]["score"].get<double>(), DoubleNear(1, 1e-6));
+  EXPECT_THAT(hits[1]["score"].get<double>(), DoubleNear(0.70710678, 1e-6));
+  EXPECT_THAT(hits[3]["score"].get<double>(), DoubleNear(-1, 1e-6));
+  EXPECT_EQ(hits[0]["version"], 0);
+  EXPECT_EQ(hits[0]["lightcone"]["generation"], 1);
+  EXPECT_EQ(IdsOf(Search({{"vector", {1, 0}}, {"score_threshold", 0.5}})), json({1, 2}));
+}
+
+TEST_F(RestSearches, DotScoresAreProducts) {
+  Fill("Dot");
+  const json hits = Search({{"vector", {-3, 0}}, {"params", {{"exact", true}}}});
+  EXPECT_EQ(hits[0]["id"], 4);
+  EXPECT_THAT(hits[0]["score"].get<double>(), DoubleNear(6, 1e-6));
+  EXPECT_EQ(IdsOf(Search({{"vector", {-3, 0}}, {"score_threshold", 1}})), json({4}));
+}
+
+TEST_F(RestSearches, EuclidScoresAreDistancesAndTheThresholdIsTheGreatest) {
+  Fill("Euclid");
+  const json hits = Search({{"vector", {1, 0}}, {"params", {{"hnsw_ef", 64}}}});
+  EXPECT_EQ(hits[0]["id"], 1);
+  EXPECT_THAT(hits[0]["score"].get<double>(), DoubleNear(0, 1e-6));
+  EXPECT_THAT(hits[3]["score"].get<double>(), DoubleNear(3, 1e-6));
+  EXPECT_EQ(IdsOf(Search({{"vector", {1, 0}}, {"score_threshold", 1.1}})), json({1, 2}));
+}
+
+TEST_F(RestSearches, HitsHaveThePartsThatWereAskedFor) {
+  Fill("Dot");
+  const json plain = Search({{"vector", {1, 0}}, {"limit", 1}});
+  EXPECT_FALSE(plain[0].contains("payload"));
+  EXPECT_FALSE(plain[0].contains("vector"));
+  const auto payload = [&](const json& with) {
+    return Search({{"vector", {1, -1}}, {"limit", 1}, {"with_payload", with}})[0]["payload"];
+  };
+  EXPECT_EQ(payload(true), json::parse(R"({"a": 1, "b": {"c": 2}})"));
+  EXPECT_EQ(payload({"a"}), json({{"a", 1}}));
+  EXPECT_EQ(payload({{"include", {"b.c"}}}), json::parse(R"({"b": {"c": 2}})"));
+  EXPECT_EQ(payload({{"exclude", {"b"}}}), json({{"a", 1}}));
+  EXPECT_EQ(Search({{"vector", {1, -1}}, {"with_vector", true}})[0]["vector"], json({1.0, 0.0}));
+  EXPECT_EQ(IdsOf(Search({{"vector", {1, -1}}, {"limit", 2}, {"offset", 1}})).size(), 2u);
+  EXPECT_EQ(Search({{"vector", {{"name", "gen-1"}, {"vector", {1, -1}}}}})[0]["id"], 1);
+  EXPECT_EQ(Post("/collections/c/points/search?generation=1", {{"vector", {1, 0}}, {"limit", 1}}).status, 200);
+  EXPECT_EQ(Post("/collections/c/points/search?generation=2", {{"vector", {1, 0}}, {"limit", 1}}).status, 404);
+}
+
+TEST_F(RestSearches, QueriesAreVectorsPointsExamplesOrNothing) {
+  Fill("Cosine");
+  const auto query = [&](const json& body) {
+    const Reply reply = Post("/collections/c/points/query", body);
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    return IdsOf(reply.result()["points"]);
+  };
+  EXPECT_EQ(query({{"query", {1, 0}}, {"limit", 2}}), json({1, 2}));
+  EXPECT_EQ(query({{"query", {{"nearest", {0, 1}}}}, {"limit", 1}}), json({3}));
+  EXPECT_EQ(query({{"query", 1}, {"limit", 1}}), json({2})) << "a point is no hit of itself";
+  EXPECT_EQ(query({{"limit", 3}}), json({1, 2, 3}));
+  EXPECT_EQ(query({{"query", {{"recommend", {{"positive", {1, json({0, 1})}}}}}}, {"limit", 1}}), json({2}));
+  EXPECT_EQ(query({{"query", {{"recommend", {{"positive", {2}}, {"negative", {1}}}}}}, {"limit", 1}}), json({3}));
+  const Reply recommended = Post("/collections/c/points/recommend", {{"positive", {1}}, {"limit", 2}});
+  EXPECT_EQ(IdsOf(recommended.result()), json({2, 3})) << recommended.text;
+  EXPECT_EQ(Post("/collections/c/points/recommend", {{"positive", {99}}, {"limit", 2}}).status, 404);
+}
+
+TEST_F(RestSearches, WhatAQueryCannotBeIsRefusedByName) {
+  Fill("Cosine");
+  for (const char* body :
+       {R"({"query": {"fusion": "rrf"}})", R"({"query": {"formula": {"sum": []}}})",
+        R"({"query": {"sample": "random"}})", R"({"query": {"context": []}})",
+        R"({"query": [1, 0], "prefetch": [{"query": [1, 0]}]})", R"({"query": {"indices": [1], "values": [1]}})",
+        R"({"query": [[1, 0], [0, 1]]})", R"({"query": {"recommend": {"positive": [1], "strategy": "best_score"}}})"}) {
+    const Reply reply = Send("POST", "/collections/c/points/query", body);
+    EXPECT_EQ(reply.status, 501) << body << reply.text;
+    EXPECT_THAT(reply.error(), HasSubstr("is not supported")) << body;
+  }
+  for (const char* body : {R"({"query": [1, 0, 0]})", R"({"query": [1, 0], "limit": 0})", R"({"query": "one"})",
+                           R"({"query": [1, 1e39]})", R"({"query": {"nearest": [1, null]}})", R"({"query": true})",
+                           R"({"query": [1, 0], "params": {"hnsw_ef": -1}})"}) {
+    const Reply reply = Send("POST", "/collections/c/points/query", body);
+    EXPECT_EQ(reply.status, 400) << body << reply.text;
+    EXPECT_THAT(reply.error(), HasSubstr("allowed")) << body;
+  }
+  EXPECT_EQ(Send("POST", "/collections/c/points/search", R"({"vector": [1, 0]})").status, 400) << "without a limit";
+}
+
+TEST_F(RestSearches, BatchesAnswerEachSearchInTurn) {
+  Fill("Dot");
+  const Reply searched = Post("/collections/c/points/search/batch",
+                              {{"searches", {{{"vector", {1, 0}}, {"limit", 1}}, {{"vector", {0, 1}}, {"limit", 2}}}}});
+  ASSERT_EQ(searched.status, 200) << searched.text;
+  EXPECT_EQ(searched.result()[0].size(), 1u);
+  EXPECT_EQ(searched.result()[1].size(), 2u);
+  const Reply queried =
+      Post("/collections/c/points/query/batch", {{"searches", {{{"query", {-1, 0}}, {"limit", 1}}, {{"query", 1}}}}});
+  ASSERT_EQ(queried.status, 200) << queried.text;
+  EXPECT_EQ(IdsOf(queried.result()[0]["points"]), json({4}));
+  EXPECT_EQ(queried.result()[1]["points"].size(), 3u);
+  const Reply wrong = Post("/collections/c/points/query/batch", {{"searches", {{{"query", {1, 0}}, {"limit", -1}}}}});
+  EXPECT_THAT(wrong.error(), HasSubstr("searches[0].limit"));
+}
+
+}  // namespace
+}  // namespace lightcone::server
