@@ -12,7 +12,7 @@ namespace {
 
 constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
 constexpr absl::Duration kPauseMax = absl::Seconds(4);     // writes that are refused must continue within seconds
-constexpr absl::Duration kRefusalMin = absl::Seconds(10);  // time that a write waits for background work to go on
+constexpr absl::Duration kRefusalMin = absl::Seconds(15);  // time that a write waits for background work to go on
 constexpr absl::Duration kCalm = absl::Minutes(1);         // time without an error after which pauses begin anew
 
 std::string_view NameOf(rocksdb::BackgroundErrorReason reason) {

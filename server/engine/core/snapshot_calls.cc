@@ -116,7 +116,7 @@ class UploadedSnapshot final : public SnapshotUpload {
 
   SnapshotCalls* const calls_;
   const std::string name_;
-  std::string partial_;  // where the files go; empty before the manifest is known
+  std::string partial_;  // folder of the files; empty before the manifest is known
   SnapshotManifest manifest_;
   std::unique_ptr<SnapshotCalls::NameHold> hold_;
   ArchiveReader reader_;
