@@ -53,7 +53,7 @@ struct ReadOptions {
   // Whether a jsonl line may have only the fields that a row is made of, unless payload_fields chooses among them.
   bool refuse_unknown = false;
   // Top-level field of a jsonl line with a text for the server to embed, in place of "vector". Empty: none.
-  std::string text_field;
+  std::string text_field = {};
 };
 
 // Opens `path`. NOT_FOUND, DATA_LOSS or INVALID_ARGUMENT as above. An npy file holds float16/32/64 or integers of shape

@@ -249,6 +249,21 @@ TEST_F(Files, UnknownFieldsAreRefusedByNameWhereAskedFor) {
   EXPECT_EQ(*row.payload_json, R"({"metadata":{"k":1}})");
 }
 
+TEST_F(Files, ATextStandsInPlaceOfAVectorWhereItsFieldIsNamed) {
+  Row row;
+  const ReadOptions options = {.payload_fields = {}, .refuse_unknown = true, .text_field = "body"};
+  ASSERT_TRUE(ParseJsonRow(R"({"id":"a","body":"words","payload":{"k":1}})", options, &row).ok());
+  EXPECT_EQ(row.text, "words");
+  EXPECT_TRUE(row.vector.empty());
+  Row other = row;
+  other.text = "other words";
+  EXPECT_NE(AddToChecksum(other, 0), AddToChecksum(row, 0));
+  for (const char* const line : {R"({"id":"a"})", R"({"id":"a","body":""})", R"({"id":"a","body":1})",
+                                 R"({"id":"a","body":"x","vector":[1]})"}) {
+    EXPECT_THAT(MessageOf(ParseJsonRow(line, options, &row)), HasSubstr("--text-field")) << line;
+  }
+}
+
 TEST_F(Files, PayloadFieldsMakeAPayload) {
   const auto rows = ReadAll(Put("x.jsonl", R"({"vector":[1],"id":"a","class":"cat","year":2020,"junk":1})"),
                             {{"class", "year", "none"}});
@@ -353,6 +368,7 @@ TEST(ProbeLines, AProbeIsReadAndWhatIsWrongIsNamed) {
   EXPECT_EQ(probe->probe.relevant(1).name(), "cat");
   EXPECT_EQ(probe->probe.item().name(), "me");
   EXPECT_EQ(probe->image, "a.png");
+  EXPECT_EQ(ParseProbeLine(R"({"text": "words"})")->probe.input().text(), "words");
   EXPECT_EQ(ParseProbeLine(R"({"label": 3})")->probe.label().integer(), 3);
   EXPECT_EQ(ParseProbeLine(R"({"label": true})")->probe.label().boolean(), true);
   for (const auto& [line, text] :
@@ -360,6 +376,8 @@ TEST(ProbeLines, AProbeIsReadAndWhatIsWrongIsNamed) {
                                                         {"{", "not a JSON value: column 2"},
                                                         {R"({"labels": 3})", "field 'labels' is unknown"},
                                                         {R"({"label": [1]})", "field 'label'"},
+                                                        {R"({"text": 3})", "field 'text'"},
+                                                        {R"({"text": "a", "image": "b"})", "field 'image'"},
                                                         {R"({"vectors": {"0": [1]}})", "field 'vectors.0'"},
                                                         {R"({"vectors": {"1": [1, "x"]}})", "field 'vectors.1[1]'"},
                                                         {R"({"vectors": {"1": [1e300]}})", "within float32"},

@@ -104,6 +104,22 @@ TEST_F(RawInputs, BadOnesAreNamedAndLoseNobodyElse) {
   EXPECT_EQ(engine_->Count("c", std::nullopt, {})->count, 0u);
 }
 
+TEST_F(RawInputs, TextsAreRefusedByNameWhereTheEncoderTakesImages) {
+  ASSERT_TRUE(engine_->RegisterGeneration(Call()).ok());
+  Activate(1);
+  SearchCall call = SearchFor({}, 1);
+  call.queries.resize(2);
+  call.queries[0].content = RawInput(TextInput{"a text"});
+  call.queries[1].content = Tensor(1);
+  const auto answer = engine_->Search(call, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(Fails(answer->results[0].status, Code::kInvalidArgument, {"queries[0].input.text", "an image"}));
+  EXPECT_TRUE(answer->results[1].status.ok());
+  UpsertBatch batch = BatchOf({ItemOf(Id("a"), {})});
+  batch.items[0].content = RawInput(TextInput{"a text"});
+  EXPECT_TRUE(Fails(engine_->Upsert(std::move(batch), {}), Code::kInvalidArgument, {"items[0].input.text"}));
+}
+
 // The begin of a PNG of this size: no decoder takes it.
 RawInput PngHeader(uint32_t width, uint32_t height) {
   std::string file = std::string("\x89PNG\r\n\x1a\n") + std::string("\0\0\0\rIHDR", 8);

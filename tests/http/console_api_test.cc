@@ -228,6 +228,10 @@ TEST(PictureTest, ATensorBecomesABitmap) {
   EXPECT_TRUE(odd.ok()) << "values that are none are black";
 }
 
+TEST(PictureTest, ATextIsNoPicture) {
+  EXPECT_EQ(PictureOf(TextInput{"a text"}).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(HistoryTest, KeepsTheWholeTimeInABoundedNumberOfPoints) {
   ActingEngine engine;
   History history;

@@ -80,6 +80,25 @@ class Items(ServerCase):
             self.client.upsert("demanding", [1], vectors(1))
         self.assertEqual(self.client.upsert("demanding", [1], vectors(1), generation=1).items, 1)
 
+    def test_vectors_of_another_model_and_texts_without_an_encoder_are_refused(self):
+        self.client.create_collection("modelled")
+        manifest = {"dimension": DIMENSION, "model": "m", "revision": "2"}
+        self.client.activate("modelled", self.client.register("modelled", manifest=manifest).generation)
+        self.assertEqual(self.client.upsert("modelled", [1], vectors(1), model="m@2").items, 1)
+        with self.assertRaisesRegex(lightcone.FailedPrecondition, "'other'.*'m@2'"):
+            self.client.upsert("modelled", [2], vectors(1), model="other")
+        with self.assertRaisesRegex(lightcone.FailedPrecondition, "'other'.*'m@2'"):
+            self.client.search("modelled", vectors(1)[0], model="other")
+        with self.assertRaisesRegex(lightcone.FailedPrecondition, "no encoder"):
+            self.client.search("modelled", text="words")
+        with self.assertRaisesRegex(lightcone.FailedPrecondition, "no encoder"):
+            self.client.upsert("modelled", [3], texts=["words"])
+        with self.assertRaisesRegex(lightcone.FailedPrecondition, "encoder.endpoint_hosts"):
+            endpoint = {"url": "http://127.0.0.1:1/v1/embeddings", "model": "m"}
+            self.client.register("modelled", manifest=manifest, endpoint=endpoint)
+        with self.assertRaises(lightcone.InvalidArgument):
+            self.client.search("modelled", vectors(1)[0], text="words")
+
     def test_texts_and_integers_are_different_ids_and_large_ones_keep_their_digits(self):
         name = self.collection("ids")
         ids = ["1", 1, 2**64 - 1, 2**53 + 1, "ünïcode"]

@@ -345,6 +345,25 @@ TEST_F(Wire, AScrollOverAnAliasEndsInTheCollectionInWhichItBegan) {
   }
 }
 
+TEST_F(Wire, TheModelOfVectorsIsHeldAgainstTheGenerations) {
+  ASSERT_TRUE(Register("gallery", R"({"dimension":4,"model":"new"})", "r2", 1).ok());
+  ASSERT_TRUE(Activate("gallery", 2, "a2").ok());
+  v1::UpsertRequest batch = Batch("gallery", {"a"});
+  batch.set_model("old");
+  EXPECT_THAT(Upsert(batch), Fails(StatusCode::FAILED_PRECONDITION, "'old'"));
+  batch.set_model("new");
+  EXPECT_TRUE(Upsert(batch).ok());
+  v1::SearchRequest request = SearchFor("gallery", {0, 1, 2, 3}, 10);
+  request.set_model("old");
+  v1::SearchResponse response;
+  EXPECT_THAT(Search(request, &response), Fails(StatusCode::FAILED_PRECONDITION, "'new'"));
+  request.set_model("new");
+  EXPECT_TRUE(Search(request, &response).ok());
+  // Texts travel, and are refused where no encoder is.
+  request.mutable_queries(0)->mutable_input()->set_text("words");
+  EXPECT_THAT(Search(request, &response), Fails(StatusCode::FAILED_PRECONDITION, "no encoder"));
+}
+
 TEST_F(Wire, ExactlyOneOfTwoRacingActivationsWins) {
   ASSERT_TRUE(Register("gallery", R"({"dimension":4})", "r2", 1).ok());
   ASSERT_TRUE(Register("gallery", R"({"dimension":4})", "r3", 1).ok());

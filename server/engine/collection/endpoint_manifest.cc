@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kHostsOption[] = "encoder.endpoint_hosts";
 constexpr char kKeysOption[] = "encoder.endpoint_keys";
-constexpr size_t kMemberBytesMax = 4'096;  // of a text in the manifest
+constexpr size_t kMemberBytesMax = 4'096;  // longest text in the manifest
 constexpr int kBatchMax = 2'048;
 constexpr int kConcurrencyMax = 64;
 constexpr double kTimeoutMax = 600;

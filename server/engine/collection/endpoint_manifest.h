@@ -30,7 +30,7 @@ struct EndpointManifest {
   std::string Name() const;
 };
 
-inline constexpr char kEndpointKeyPrefix[] = "LIGHTCONE_ENDPOINT_";  // of environment variables with keys
+inline constexpr char kEndpointKeyPrefix[] = "LIGHTCONE_ENDPOINT_";  // prefix of environment variables with keys
 
 // `json` is the member itself. INVALID_ARGUMENT names the member, its value and what is allowed. A member that is not
 // known is refused, so that nobody writes a key there.

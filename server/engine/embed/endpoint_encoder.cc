@@ -17,8 +17,8 @@ namespace lightcone::server {
 namespace {
 
 constexpr absl::Duration kEndpointPoll = absl::Milliseconds(20);  // pause between looks for a caller that is gone
-constexpr size_t kBatchBytesMax = 8 << 20;                        // of the texts of one request, but one text at least
-constexpr int kRefusalsMax = 24;                                  // refused requests of one batch
+constexpr size_t kBatchBytesMax = 8 << 20;  // bytes of the texts of one request, but one text at least
+constexpr int kRefusalsMax = 24;            // refused requests of one batch
 
 absl::Status EndpointStopped() { return Unavailable("the encoder's endpoint is not served any more"); }
 

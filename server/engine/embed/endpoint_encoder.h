@@ -84,7 +84,7 @@ class EndpointEncoder {
   const EndpointManifest endpoint_;
   const int dimension_;
   const EndpointEncoderOptions options_;
-  const size_t texts_max_;  // of one request
+  const size_t texts_max_;  // most texts of one request
   EndpointBreaker breaker_;
   std::atomic<bool> stopping_{false};
 

@@ -15,8 +15,8 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kNumberBytes = 32;        // of one number in JSON, with its comma and white space
-constexpr size_t kAnswerFrame = 64 << 10;  // of an answer without its numbers
+constexpr size_t kNumberBytes = 32;        // bytes of one number in JSON, with its comma and white space
+constexpr size_t kAnswerFrame = 64 << 10;  // bytes of an answer without its numbers
 constexpr size_t kNumbersBytesMax = 128 << 20;
 constexpr size_t kErrorTextMax = 200;
 
