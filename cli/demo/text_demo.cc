@@ -35,7 +35,7 @@ constexpr char kTextGalleryNew[] = "gallery-new";  // a full re-embedding by the
 constexpr uint64_t kPairStream = 0x9a125, kProbeStream = 0x9406e;
 constexpr int64_t kTextQueriesMax = 1'500;  // queries of the figures; more are sampled
 constexpr int64_t kTextDepthMax = 10'000;   // hits of a deep ranking: the server's default limit
-constexpr int64_t kDeepHits = 4'000'000;    // hits of all deep rankings of a row
+constexpr int64_t kDeepHits = 3'000'000;    // hits of all deep rankings of a row
 constexpr int64_t kDeepQueriesMin = 100;
 constexpr size_t kTextProbesMax = 10'000;  // probes: the server's default limit
 constexpr size_t kTextRestartQueries = 50;
