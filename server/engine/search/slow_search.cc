@@ -72,8 +72,8 @@ std::string SlowSearchLine(const SearchCall& call, const SearchAnswer& answer, a
   if (call.filter.has_value()) AddFields(*call.filter, &fields);
   return StrCat("slow search of collection '", call.collection, "': ", absl::ToInt64Milliseconds(took), " ms, ",
                 call.queries.size(), " queries, k ", call.k, call.exact ? ", exact" : "", ", serving generation ",
-                answer.serving_generation, "; legs: ", TextOfNamed(legs), "; rows scored ", scored, ", refined ", refined,
-                ", reranked ", reranked, "; filter fields: ", TextOfNamed(fields));
+                answer.serving_generation, "; legs: ", TextOfNamed(legs), "; rows scored ", scored, ", refined ",
+                refined, ", reranked ", reranked, "; filter fields: ", TextOfNamed(fields));
 }
 
 }  // namespace lightcone::server
