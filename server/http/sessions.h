@@ -39,7 +39,7 @@ class Sessions {
   Sessions(const auth::Keyring* keys, bool encrypted, std::function<absl::Time()> clock = absl::Now)
       : keys_(keys), encrypted_(encrypted), clock_(std::move(clock)) {}
 
-  // REQUIRES: `key` was authenticated. INTERNAL when the system gives no random bits.
+  // A session of a key that Keyring::Authenticate has let in. INTERNAL when the system gives no random bits.
   absl::StatusOr<Opened> Open(std::string_view key);
   // The session whose id the request's cookie has, while its key is valid. Nothing for a request without one.
   std::optional<Found> Find(const HttpRequest& request);

@@ -57,12 +57,12 @@ absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std:
   if (shown.key.empty()) shown.certificates = CertificateNamesOf(call);
   Caller caller;
   LC_ASSIGN_OR_RETURN(caller.principal, keys_->Authenticate(shown));
+  context->caller = caller.principal->name;
   caller.access = auth::FindAccess(method);
   if (caller.access == nullptr) {
     return MakeStatus(absl::StatusCode::kPermissionDenied, StrCat("no scope is known that allows ", method));
   }
   LC_RETURN_IF_ERROR(keys_->CheckCall(*caller.principal, caller.access->needed, method));
-  context->caller = caller.principal->name;
   if (!caller.principal->MayUseAll(caller.access->needed)) {
     context->sees = [caller](const std::string& collection) {
       return caller.principal->MayUse(caller.access->needed, collection);

@@ -28,8 +28,8 @@ class Gate {
   // `keys` may be null: no keys are asked for. Both must outlive the gate.
   Gate(Engine* engine, auth::Keyring* keys) : engine_(engine), keys_(keys) {}
 
-  // UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as Keyring has them. `context` gets the caller's name and
-  // what it sees.
+  // UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as Keyring has them. `context` gets the caller's name,
+  // also where the call is refused for its scope, and what it sees.
   absl::StatusOr<Caller> Admit(const grpc::CallbackServerContext& call, std::string_view method,
                                CallContext* context) const;
 

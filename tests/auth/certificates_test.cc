@@ -46,6 +46,22 @@ TEST_F(CertificatesTest, TheCopyHoldsThePairUntilAnotherOneIsWhole) {
   EXPECT_GT((*certificates)->figures().not_after, absl::Now());
 }
 
+TEST_F(CertificatesTest, TheContextChangesWithThePairAndOldOnesStay) {
+  Write(authority_.Issue("first"));
+  const auto certificates = Certificates::Open(options_).value();
+  const auto first = certificates->context();
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(certificates->Reload().ok());
+  EXPECT_EQ(certificates->context(), first) << "nothing changed";
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "key.pem", "no key").ok());
+  EXPECT_FALSE(certificates->Reload().ok());
+  EXPECT_EQ(certificates->context(), first);
+  Write(authority_.Issue("second"));
+  EXPECT_TRUE(certificates->Reload().ok());
+  EXPECT_NE(certificates->context(), first);
+  EXPECT_EQ(first.use_count(), 1) << "the transports that began with it keep it";
+}
+
 TEST_F(CertificatesTest, WhatIsNoPemIsRefusedWithItsFile) {
   const Authority::Pair pair = authority_.Issue("server");
   EXPECT_EQ(Certificates::Open(options_).status().code(), absl::StatusCode::kNotFound);

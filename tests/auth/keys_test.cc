@@ -153,6 +153,24 @@ TEST_F(KeyringTest, ScopesAndCollectionsAreChecked) {
   EXPECT_THAT(keys_->figures().refused_total, ElementsAre(0, 0, 0, 1, 1));
 }
 
+TEST_F(KeyringTest, ACredentialIsLookedUpWithoutItsKeyAndNothingIsCounted) {
+  KeyEntry entry;
+  entry.name = "ann";
+  entry.hash = HashOf("key");
+  entry.grant = {kRead, {"*"}};
+  entry.expires = now_ + absl::Seconds(10);
+  Open(LineOf(entry));
+  const Credential credential = CredentialOf("key");
+  ASSERT_TRUE(keys_->LookUp(credential).ok());
+  EXPECT_EQ((*keys_->LookUp(credential))->name, "ann");
+  EXPECT_EQ(keys_->LookUp(CredentialOf("other")).status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(keys_->LookUp(CredentialOf("a.b.c")).status().code(), absl::StatusCode::kUnauthenticated);
+  now_ += absl::Seconds(10);
+  EXPECT_EQ(keys_->LookUp(credential).status().code(), absl::StatusCode::kUnauthenticated);
+  for (const uint64_t refused : keys_->figures().refused_total) EXPECT_EQ(refused, 0u);
+  EXPECT_TRUE(log_.empty());
+}
+
 TEST_F(KeyringTest, ANewFileReplacesTheKeysAndABrokenOneLeavesThem) {
   Open(LineOf(EntryOf("a", "first", kRead)));
   Write(LineOf(EntryOf("a", "first", kRead)) + "\n" + LineOf(EntryOf("a", "second", kRead)));

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,7 @@ struct TlsClientOptions {
 class TlsClient {
  public:
   TlsClient(int port, const TlsClientOptions& options) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to servers that have hung up.
     const timeval wait{60, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
     sockaddr_in name{};

@@ -36,7 +36,7 @@ void AddFields(const FilterNode& node, std::set<std::string>* fields) {
 
 // "a, b", and how many more there are. Names of fields may hold line breaks.
 template <typename Texts>
-std::string Listed(const Texts& texts) {
+std::string TextOfNamed(const Texts& texts) {
   std::string out;
   size_t named = 0;
   for (const std::string& text : texts) {
@@ -72,8 +72,8 @@ std::string SlowSearchLine(const SearchCall& call, const SearchAnswer& answer, a
   if (call.filter.has_value()) AddFields(*call.filter, &fields);
   return StrCat("slow search of collection '", call.collection, "': ", absl::ToInt64Milliseconds(took), " ms, ",
                 call.queries.size(), " queries, k ", call.k, call.exact ? ", exact" : "", ", serving generation ",
-                answer.serving_generation, "; legs: ", Listed(legs), "; rows scored ", scored, ", refined ", refined,
-                ", reranked ", reranked, "; filter fields: ", Listed(fields));
+                answer.serving_generation, "; legs: ", TextOfNamed(legs), "; rows scored ", scored, ", refined ",
+                refined, ", reranked ", reranked, "; filter fields: ", TextOfNamed(fields));
 }
 
 }  // namespace lightcone::server
