@@ -56,7 +56,7 @@ absl::StatusOr<Place> PlaceOf(const std::string& text, const std::string& path, 
 absl::Status NoIndex(const OrderBy& order, const std::string& why) {
   return WithField(FailedPrecondition(StrCat("field 'order_by.field': ", why,
                                              "; index it first as keyword, integer, float or time (IndexPayload, or "
-                                             "lightcone collection index)")),
+                                             "lightcone collection index-payload)")),
                    {"order_by.field", order.field, "a field with a payload index of texts, numbers or times"});
 }
 
