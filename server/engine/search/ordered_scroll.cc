@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<Place>> OrderedPage::NextPlaces(size_t count) const {
 bool OrderedPage::StandsAt(const Place& place, const std::string& payload_json) const {
   // An index of the one payload alone, walked as the collection's is, finds the item's first place.
   FieldIndex alone(type_);
-  alone.Add(place.second, Payload(payload_json).At(keys_));
+  alone.Add(0, Payload(payload_json).At(keys_));
   bool stands = false;
   FieldWalk walk;
   walk.descending = order_.descending;
