@@ -85,8 +85,10 @@ void AddAll(CLI::App& root, Context& context) {
   AddSearch(root, context);
   AddGet(root, context);
   AddDelete(root, context);
+  AddPayload(root, context);
   AddScroll(root, context);
   AddCount(root, context);
+  AddFacet(root, context);
   AddImport(root, context);
   AddExport(root, context);
   AddRepair(root, context);

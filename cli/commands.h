@@ -39,6 +39,8 @@ void AddGet(CLI::App& root, Context& context);
 void AddDelete(CLI::App& root, Context& context);
 void AddScroll(CLI::App& root, Context& context);
 void AddCount(CLI::App& root, Context& context);
+void AddFacet(CLI::App& root, Context& context);
+void AddPayload(CLI::App& root, Context& context);
 void AddImport(CLI::App& root, Context& context);
 void AddExport(CLI::App& root, Context& context);
 void AddRepair(CLI::App& root, Context& context);

@@ -96,8 +96,10 @@ const ClientOptions& Client::options() const { return impl_->options; }
 LC_CLIENT_WRITE_CALL(Upsert, retrieval, Retrieval, Upsert, UpsertRequest, UpsertResponse)
 LC_CLIENT_CALL(Get, retrieval, Retrieval, Get, GetRequest, GetResponse)
 LC_CLIENT_WRITE_CALL(Delete, retrieval, Retrieval, Delete, DeleteRequest, DeleteResponse)
+LC_CLIENT_WRITE_CALL(ChangePayload, retrieval, Retrieval, ChangePayload, ChangePayloadRequest, ChangePayloadResponse)
 LC_CLIENT_CALL(Search, retrieval, Retrieval, Search, SearchRequest, SearchResponse)
 LC_CLIENT_CALL(Count, retrieval, Retrieval, Count, CountRequest, CountResponse)
+LC_CLIENT_CALL(Facet, retrieval, Retrieval, Facet, FacetRequest, FacetResponse)
 
 LC_CLIENT_OPERATOR_CALL(CreateCollection, collections, Collections, Create, CreateRequest, CreateResponse)
 LC_CLIENT_CALL(ListCollections, collections, Collections, List, CollectionsListRequest, CollectionsListResponse)

@@ -10,7 +10,8 @@
 //
 // Retries, on UNAVAILABLE only, with jittered exponential backoff and always within the call's deadline:
 //   - reads: always safe;
-//   - Upsert, Delete and the reconnections of an UpsertStream: only with ClientOptions::retry_writes. They are
+//   - Upsert, Delete, ChangePayload and the reconnections of an UpsertStream: only with ClientOptions::retry_writes.
+//   They are
 //     idempotent by id, so the same write twice leaves the same state; but when the answer of a write is lost and
 //     *another* writer of the same id comes between, the retry undoes what that writer was told is written. The client
 //     cannot know whether the lost call reached the server. Set it where one writer owns its ids (a bulk load);
@@ -50,7 +51,7 @@ struct ClientOptions {
   int retries_max = 4;                                    // most tries after the first one; 0 .. 100
   absl::Duration backoff_first = absl::Milliseconds(50);  // pause before the first retry; doubles, jittered by half
   absl::Duration backoff_max = absl::Seconds(2);          // longest pause; >= backoff_first
-  bool retry_writes = false;                              // Upsert, Delete, UpsertStream: see above
+  bool retry_writes = false;                              // Upsert, Delete, ChangePayload, UpsertStream: see above
   std::string operator_name = {};                         // name for requests that leave it out; <= 128 bytes
   int64_t message_bytes_max = int64_t{1} << 30;           // bytes of a message, both ways; up to 2^31 - 1
   // How often the client asks the server during calls whether it is there, 1 s .. 1 h (a server takes no less). Without
@@ -161,8 +162,10 @@ class Client : public OperatorCalls {
   Answer<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& = {});
   Answer<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& = {});
   Answer<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& = {});
+  Answer<v1::ChangePayloadResponse> ChangePayload(const v1::ChangePayloadRequest& request, const CallOptions& = {});
   Answer<v1::SearchResponse> Search(const v1::SearchRequest& request, const CallOptions& = {});
   Answer<v1::CountResponse> Count(const v1::CountRequest& request, const CallOptions& = {});
+  Answer<v1::FacetResponse> Facet(const v1::FacetRequest& request, const CallOptions& = {});
   // See client/upsert_stream.h and client/scroll_cursor.h.
   std::unique_ptr<UpsertStream> OpenUpsertStream(UpsertStreamOptions options);
   std::unique_ptr<ScrollCursor> Scroll(const v1::ScrollRequest& request, const CallOptions& options = {});

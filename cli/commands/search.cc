@@ -18,12 +18,17 @@
 namespace lightcone::cli {
 namespace {
 
+constexpr uint32_t kHitsDefault = 10;
+
 struct SearchFlags {
   std::string collection, vector, vectors, image, text, item, made_by, filter, format = "auto", adapter_mode = "all",
                                                                                canary_key;
   std::vector<uint32_t> evaluate_generations;
+  std::string group_by;
+  uint32_t groups = 10, group_size = 3;
+  std::optional<uint32_t> k;
+  uint32_t generation = 0, offset = 0, ef = 0, nprobe = 0;
   std::vector<std::string> older_vectors;
-  uint32_t generation = 0, k = 10, offset = 0, ef = 0, nprobe = 0;
   uint64_t wait_for_sequence = 0;
   std::optional<double> target_recall, score_threshold, distance_max;
   PayloadFlags fields;
@@ -101,7 +106,7 @@ absl::StatusOr<v1::AdapterMode> AdapterModeOf(const std::string& text) {
   return InvalidField("--adapter-mode", StrCat("'", text, "'"), "all, none, query, item");
 }
 
-OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload) {
+OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload, bool grouped) {
   OrderedJson json;
   json["results"] = OrderedJson::array();
   for (const v1::QueryResult& result : response.results()) {
@@ -110,8 +115,16 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload) {
       one["error"] = {{"code", absl::StatusCodeToString(client::StatusOf(result.error()).code())},
                       {"message", result.error().message()}};
     } else {
-      one["hits"] = OrderedJson::array();
-      for (const v1::Hit& hit : result.hits()) one["hits"].push_back(HitJson(hit, with_payload));
+      const auto hits = [with_payload](const auto& of) {
+        OrderedJson all = OrderedJson::array();
+        for (const v1::Hit& hit : of.hits()) all.push_back(HitJson(hit, with_payload));
+        return all;
+      };
+      if (!grouped) one["hits"] = hits(result);
+      if (grouped) one["groups"] = OrderedJson::array();
+      for (const v1::HitGroup& group : result.groups()) {
+        one["groups"].push_back({{"value", FilterValueJson(group.value())}, {"hits", hits(group)}});
+      }
     }
     json["results"].push_back(std::move(one));
   }
@@ -121,7 +134,26 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload) {
   return json;
 }
 
-std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
+std::string HitsText(const google::protobuf::RepeatedPtrField<v1::Hit>& hits, bool with_payload) {
+  // A calibration orders hits by scores that are no plain distances.
+  const bool calibrated =
+      std::any_of(hits.begin(), hits.end(), [](const v1::Hit& hit) { return hit.score() != -hit.distance(); });
+  std::vector<std::string> head = {"rank", "id", "distance", "generation", "uncertainty"};
+  if (calibrated) head.push_back("score");
+  if (with_payload) head.push_back("payload");
+  Table table(std::move(head));
+  for (int rank = 0; rank < hits.size(); ++rank) {
+    const v1::Hit& hit = hits[rank];
+    std::vector<std::string> row = {StrCat(rank + 1), ItemIdText(hit.id()), Number(hit.distance()),
+                                    StrCat(hit.generation()), Number(hit.uncertainty())};
+    if (calibrated) row.push_back(Number(hit.score()));
+    if (with_payload) row.push_back(hit.payload_json().empty() ? "{}" : hit.payload_json());
+    table.Add(std::move(row));
+  }
+  return table.empty() ? "no hits\n" : table.Text();
+}
+
+std::string AnswerText(const v1::SearchResponse& response, bool with_payload, bool grouped) {
   std::string text;
   for (int i = 0; i < response.results_size(); ++i) {
     const v1::QueryResult& result = response.results(i);
@@ -130,22 +162,13 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
       text += StrCat("error: ", result.error().message(), "\n");
       continue;
     }
-    // A calibration orders hits by scores that are no plain distances.
-    const bool calibrated = std::any_of(result.hits().begin(), result.hits().end(),
-                                        [](const v1::Hit& hit) { return hit.score() != -hit.distance(); });
-    std::vector<std::string> head = {"rank", "id", "distance", "generation", "uncertainty"};
-    if (calibrated) head.push_back("score");
-    if (with_payload) head.push_back("payload");
-    Table table(std::move(head));
-    for (int rank = 0; rank < result.hits_size(); ++rank) {
-      const v1::Hit& hit = result.hits(rank);
-      std::vector<std::string> row = {StrCat(rank + 1), ItemIdText(hit.id()), Number(hit.distance()),
-                                      StrCat(hit.generation()), Number(hit.uncertainty())};
-      if (calibrated) row.push_back(Number(hit.score()));
-      if (with_payload) row.push_back(hit.payload_json().empty() ? "{}" : hit.payload_json());
-      table.Add(std::move(row));
+    if (!grouped) text += HitsText(result.hits(), with_payload);
+    if (grouped && result.groups().empty()) text += "no groups\n";
+    for (const v1::HitGroup& group : result.groups()) {
+      const OrderedJson value = FilterValueJson(group.value());
+      text += StrCat("group ", value.is_string() ? value.get<std::string>() : value.dump(), "\n");
+      text += HitsText(group.hits(), with_payload);
     }
-    text += table.empty() ? "no hits\n" : table.Text();
   }
   if (response.out_of_reach() > 0) {
     text += StrCat(Grouped(response.out_of_reach()), " items are out of reach of generation ",
@@ -153,7 +176,7 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
   }
   if (response.canary()) text += StrCat("served by the canary, generation ", response.serving_generation(), "\n");
   if (response.reach_overridden()) text += "reach was overridden for evaluation\n";
-  if (response.partial()) text += "partial: the deadline was over before everything was seen\n";
+  if (response.partial()) text += "partial: not everything was seen\n";
   if (response.has_profile()) text += StrCat("\n", ProfileText(response.profile()));
   return text;
 }
@@ -161,6 +184,13 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
 absl::Status RunSearch(Context& context, const SearchFlags& flags) {
   auto request = RequestOf<v1::SearchRequest>(flags);
   for (const uint32_t generation : flags.evaluate_generations) request.add_evaluate_generations(generation);
+  if (!flags.group_by.empty()) {
+    request.mutable_group_by()->set_field(flags.group_by);
+    request.mutable_group_by()->set_groups(flags.groups);
+    request.mutable_group_by()->set_group_size(flags.group_size);
+  } else if (!flags.k) {
+    request.set_k(kHitsDefault);
+  }
   LC_ASSIGN_OR_RETURN(const v1::AdapterMode adapter_mode, AdapterModeOf(flags.adapter_mode));
   request.set_adapter_mode(adapter_mode);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
@@ -172,9 +202,9 @@ absl::Status RunSearch(Context& context, const SearchFlags& flags) {
   for (const std::string& given : flags.older_vectors) LC_RETURN_IF_ERROR(AddOlderVectors(flags, given, &request));
   LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Search, request));
   if (context.json) {
-    context.PrintJson(AnswerJson(response, flags.with_payload));
+    context.PrintJson(AnswerJson(response, flags.with_payload, !flags.group_by.empty()));
   } else {
-    context.Print(AnswerText(response, flags.with_payload));
+    context.Print(AnswerText(response, flags.with_payload, !flags.group_by.empty()));
   }
   // The command fails where its one query fails. An answer to several queries shows which of them failed.
   if (response.results_size() == 1 && response.results(0).has_error()) {
@@ -199,11 +229,14 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
   app->add_option("--made-by", flags->made_by,
                   "Model that made the query vectors; another one than the generation's is refused");
   app->add_option("--item", flags->item, "Id of a stored item to search by");
-  app->add_option("-k,--k", flags->k, "Number of hits for each query")->capture_default_str();
+  app->add_option("-k,--k", flags->k, "Number of hits for each query; default: 10");
   app->add_option("--offset", flags->offset, "Nearest hits to leave out")->capture_default_str();
   app->add_option("--score-threshold", flags->score_threshold, "Least score of a hit");
   app->add_option("--distance-max", flags->distance_max, "Greatest distance of a hit");
   AddFilter(app, &flags->filter);
+  app->add_option("--group-by", flags->group_by, "PATH of a payload field: shows groups of hits that share its value");
+  app->add_option("--groups", flags->groups, "Most groups, with --group-by")->capture_default_str();
+  app->add_option("--group-size", flags->group_size, "Most hits of a group, with --group-by")->capture_default_str();
   app->add_option("--generation", flags->generation, "Generation that embedded the query vector; 0: the active one");
   app->add_flag("--exact", flags->exact, "Scan every row instead of walking the graph");
   app->add_option("--ef", flags->ef, "Length of the candidate queue of a graph walk; 0: the collection's setting");

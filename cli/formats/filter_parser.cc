@@ -82,7 +82,7 @@ class Parser {
       if (!TakeSymbol(")")) return Unexpected("'and', 'or' or ')'");
       return inner;
     }
-    return ParseCondition();
+    return ParseCondition(depth);
   }
 
   static v1::Filter Not(v1::Filter inner) {
@@ -118,7 +118,15 @@ class Parser {
     return field;
   }
 
-  absl::StatusOr<v1::Filter> ParseCondition() {
+  // The field of a function that has more arguments.
+  absl::StatusOr<std::string> TakeFirstArgument() {
+    at_ += 2;
+    LC_ASSIGN_OR_RETURN(std::string field, TakeField());
+    if (!TakeSymbol(",")) return Unexpected("','");
+    return field;
+  }
+
+  absl::StatusOr<v1::Filter> ParseCondition(int depth) {
     v1::Filter filter;
     if (IsFunction("exists")) {
       LC_ASSIGN_OR_RETURN(*filter.mutable_exists()->mutable_field(), TakeArgument());
@@ -134,6 +142,12 @@ class Parser {
       return filter;
     }
     if (IsFunction("values_count")) return ParseCount();
+    if (IsFunction("has_id")) return ParseIds();
+    if (IsFunction("nested")) return ParseNested(depth);
+    if (IsFunction("geo_radius") || IsFunction("geo_box")) return ParsePlace();
+    for (const std::string_view name : {"words", "prefix", "any_word", "phrase"}) {
+      if (IsFunction(name)) return ParseText(name);
+    }
     LC_ASSIGN_OR_RETURN(const std::string field, TakeField());
     const bool negated = TakeKeyword("not");
     if (TakeKeyword("in")) {
@@ -204,6 +218,80 @@ class Parser {
       if (symbol.text != ">=") count->set_less_equal(number);
     }
     return symbol.text == "!=" ? Not(std::move(filter)) : filter;
+  }
+
+  // has_id(1, "a")
+  absl::StatusOr<v1::Filter> ParseIds() {
+    v1::Filter filter;
+    at_ += 2;
+    do {
+      v1::ItemId* id = filter.mutable_has_id()->add_ids();
+      if (Here().kind == TokenKind::kText) {
+        id->set_name(tokens_[at_++].text);
+      } else if (Here().kind == TokenKind::kInteger && Here().integer >= 0) {
+        id->set_number(static_cast<uint64_t>(tokens_[at_++].integer));
+      } else {
+        return Unexpected("an id: a \"text\" or a whole number from 0 on");
+      }
+    } while (TakeSymbol(","));
+    if (!TakeSymbol(")")) return Unexpected("',' or ')'");
+    return filter;
+  }
+
+  // nested(field, condition)
+  absl::StatusOr<v1::Filter> ParseNested(int depth) {
+    v1::Filter filter;
+    LC_ASSIGN_OR_RETURN(*filter.mutable_nested()->mutable_field(), TakeFirstArgument());
+    LC_ASSIGN_OR_RETURN(*filter.mutable_nested()->mutable_filter(), ParseOr(depth + 1));
+    if (!TakeSymbol(")")) return Unexpected("'and', 'or' or ')'");
+    return filter;
+  }
+
+  // words(field, "text") and its like
+  absl::StatusOr<v1::Filter> ParseText(std::string_view name) {
+    v1::Filter filter;
+    v1::FilterText* text = filter.mutable_text();
+    LC_ASSIGN_OR_RETURN(*text->mutable_field(), TakeFirstArgument());
+    if (Here().kind != TokenKind::kText) return Unexpected("a \"text\"");
+    const std::string& given = tokens_[at_++].text;
+    if (name == "words") text->set_words(given);
+    if (name == "prefix") text->set_prefix(given);
+    if (name == "any_word") text->set_any_word(given);
+    if (name == "phrase") text->set_phrase(given);
+    if (!TakeSymbol(")")) return Unexpected("')'");
+    return filter;
+  }
+
+  // geo_radius(field, lon, lat, metres) or geo_box(field, left, top, right, bottom)
+  absl::StatusOr<v1::Filter> ParsePlace() {
+    v1::Filter filter;
+    const bool box = IsKeyword("geo_box");
+    LC_ASSIGN_OR_RETURN(const std::string field, TakeFirstArgument());
+    std::vector<double> numbers;
+    do {
+      const Token& token = Here();
+      if (token.kind != TokenKind::kNumber && token.kind != TokenKind::kInteger) return Unexpected("a number");
+      numbers.push_back(token.kind == TokenKind::kNumber ? token.number : static_cast<double>(token.integer));
+      ++at_;
+    } while (numbers.size() < (box ? 4u : 3u) && TakeSymbol(","));
+    if (numbers.size() < (box ? 4u : 3u)) {
+      return Unexpected(box ? "four numbers: left, top, right, bottom" : "three numbers: lon, lat, metres");
+    }
+    if (!TakeSymbol(")")) return Unexpected("')'");
+    const auto set = [](double lon, double lat, v1::GeoPoint* point) {
+      point->set_lon(lon);
+      point->set_lat(lat);
+    };
+    if (box) {
+      filter.mutable_geo_box()->set_field(field);
+      set(numbers[0], numbers[1], filter.mutable_geo_box()->mutable_top_left());
+      set(numbers[2], numbers[3], filter.mutable_geo_box()->mutable_bottom_right());
+    } else {
+      filter.mutable_geo_radius()->set_field(field);
+      set(numbers[0], numbers[1], filter.mutable_geo_radius()->mutable_center());
+      filter.mutable_geo_radius()->set_radius(numbers[2]);
+    }
+    return filter;
   }
 
   absl::StatusOr<v1::FilterValue> TakeValue() {

@@ -37,6 +37,22 @@ OrderedJson PayloadJson(const std::string& payload_json) {
   return payload.is_discarded() ? OrderedJson(payload_json) : payload;
 }
 
+OrderedJson FilterValueJson(const v1::FilterValue& value) {
+  switch (value.kind_case()) {
+    case v1::FilterValue::kText:
+      return value.text();
+    case v1::FilterValue::kInteger:
+      return value.integer();
+    case v1::FilterValue::kNumber:
+      return value.number();
+    case v1::FilterValue::kBoolean:
+      return value.boolean();
+    case v1::FilterValue::KIND_NOT_SET:
+      break;
+  }
+  return nullptr;
+}
+
 OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json = FieldsJson(info, {"name", "geometry"});
   if (info.geometry() == v1::GEOMETRY_LORENTZ) json["curvature"] = info.curvature();

@@ -15,6 +15,8 @@ namespace lightcone::cli {
 
 // A payload as the object it is; text that is no JSON as a string.
 OrderedJson PayloadJson(const std::string& payload_json);
+// A text, a number or a truth value.
+OrderedJson FilterValueJson(const v1::FilterValue& value);
 OrderedJson CollectionJson(const v1::CollectionInfo& info);
 OrderedJson GenerationJson(const v1::GenerationInfo& info);
 OrderedJson AuditJson(const v1::AuditEntry& entry);

@@ -9,6 +9,7 @@
 #include "base/dcheck.h"
 #include "base/half.h"
 #include "base/status.h"
+#include "server/rpc/convert_filter.h"
 
 namespace lightcone::server {
 namespace {
@@ -104,6 +105,7 @@ absl::StatusOr<FilterNode> GroupOf(FilterNode::Kind kind, const google::protobuf
 int CountNodes(const v1::Filter& filter, int before) {
   int nodes = before + 1;
   if (filter.has_not_()) return CountNodes(filter.not_(), nodes);
+  if (filter.has_nested()) return CountNodes(filter.nested().filter(), nodes);
   const bool either = filter.has_or_();
   if (!either && !filter.has_and_()) return nodes;
   for (const v1::Filter& child : either ? filter.or_().of() : filter.and_().of()) {
@@ -237,11 +239,9 @@ absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view f
     case v1::Filter::kText:
     case v1::Filter::kGeoRadius:
     case v1::Filter::kGeoBox:
-    case v1::Filter::KIND_NOT_SET:
-      break;
+    default:
+      return ConditionOf(filter, path);
   }
-  return InvalidField(path, "not set",
-                      "one of and, or, not, equals, in, range, exists, is_null, is_empty, values_count");
 }
 
 PayloadSelection FromWire(const v1::PayloadSelection& selection) {
@@ -416,6 +416,7 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   if (request.has_score_threshold()) call.score_threshold = request.score_threshold();
   if (request.has_distance_max()) call.distance_max = request.distance_max();
   call.payload = FromWire(request.payload());
+  if (request.has_group_by()) call.group_by = FromWire(request.group_by());
   call.canary_key = request.canary_key();
   call.model = request.model();
   call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());

@@ -66,6 +66,10 @@ UpdateCollectionCall FromWire(const v1::UpdateRequest& request);
 absl::StatusOr<IndexPayloadCall> FromWire(const v1::IndexPayloadRequest& request);
 // REQUIRES: the request has a filter. INVALID_ARGUMENT where it has ids besides.
 absl::StatusOr<DeleteByFilterCall> FilterDeleteOf(const v1::DeleteRequest& request);
+absl::StatusOr<ChangePayloadCall> FromWire(const v1::ChangePayloadRequest& request);
+absl::StatusOr<FacetCall> FromWire(const v1::FacetRequest& request);
+GroupBy FromWire(const v1::GroupBy& group_by);
+absl::StatusOr<OrderBy> FromWire(const v1::OrderBy& order_by);
 RegisterCall FromWire(const v1::RegisterRequest& request);
 ActivateCall FromWire(const v1::ActivateRequest& request);
 SwitchCall FromWire(const v1::RollbackRequest& request);
@@ -90,6 +94,9 @@ void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse
 void ToWire(SearchAnswer answer, v1::SearchResponse* out);
 void ToWire(StoredItem item, v1::StoredItem* out);
 void ToWire(const CountAnswer& answer, v1::CountResponse* out);
+void ToWire(const FieldValue& value, v1::FilterValue* out);
+void ToWire(const ChangePayloadAnswer& answer, Durability durability, v1::ChangePayloadResponse* out);
+void ToWire(const FacetAnswer& answer, v1::FacetResponse* out);
 void ToWire(const CollectionStatus& status, v1::CollectionInfo* out);
 void ToWire(const GenerationStatus& status, v1::GenerationInfo* out);
 void ToWire(const AuditEntry& entry, v1::AuditEntry* out);

@@ -54,6 +54,16 @@ void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse
 
 namespace {
 
+void HitToWire(EngineHit hit, v1::Hit* to) {
+  ToWire(hit.id, to->mutable_id());
+  to->set_distance(hit.distance);
+  to->set_score(hit.score);
+  to->set_generation(hit.generation);
+  to->set_uncertainty(hit.uncertainty);
+  to->set_payload_json(std::move(hit.payload_json));
+  if (!hit.vector.empty()) ToWire(hit.vector, to->mutable_vector());
+}
+
 v1::SearchPlan PlanOf(SearchPlan plan) {
   switch (plan) {
     case SearchPlan::kScan:
@@ -133,15 +143,11 @@ void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
       continue;
     }
     result->mutable_hits()->Reserve(static_cast<int>(from.hits.size()));
-    for (EngineHit& hit : from.hits) {
-      v1::Hit* to = result->add_hits();
-      ToWire(hit.id, to->mutable_id());
-      to->set_distance(hit.distance);
-      to->set_score(hit.score);
-      to->set_generation(hit.generation);
-      to->set_uncertainty(hit.uncertainty);
-      to->set_payload_json(std::move(hit.payload_json));
-      if (!hit.vector.empty()) ToWire(hit.vector, to->mutable_vector());
+    for (EngineHit& hit : from.hits) HitToWire(std::move(hit), result->add_hits());
+    for (HitGroup& group : from.groups) {
+      v1::HitGroup* to = result->add_groups();
+      ToWire(group.value, to->mutable_value());
+      for (EngineHit& hit : group.hits) HitToWire(std::move(hit), to->add_hits());
     }
   }
   out->set_serving_generation(answer.serving_generation);

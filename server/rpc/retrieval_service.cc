@@ -34,10 +34,13 @@ void ObserveFailedQueries(const RpcCore& core, const SearchAnswer& answer, absl:
 template <typename Base>
 using RawUpsertStream = v1::Retrieval::WithRawCallbackMethod_UpsertStream<Base>;
 template <typename Base>
-using Reads = v1::Retrieval::WithCallbackMethod_Get<v1::Retrieval::WithCallbackMethod_Search<
-    v1::Retrieval::WithCallbackMethod_Scroll<v1::Retrieval::WithCallbackMethod_Count<Base>>>>;
-using CallbackService = v1::Retrieval::WithCallbackMethod_Upsert<
-    v1::Retrieval::WithCallbackMethod_Delete<RawUpsertStream<Reads<v1::Retrieval::Service>>>>;
+using Reads = v1::Retrieval::WithCallbackMethod_Get<
+    v1::Retrieval::WithCallbackMethod_Search<v1::Retrieval::WithCallbackMethod_Scroll<
+        v1::Retrieval::WithCallbackMethod_Count<v1::Retrieval::WithCallbackMethod_Facet<Base>>>>>;
+template <typename Base>
+using Writes = v1::Retrieval::WithCallbackMethod_Upsert<
+    v1::Retrieval::WithCallbackMethod_Delete<v1::Retrieval::WithCallbackMethod_ChangePayload<Base>>>;
+using CallbackService = Writes<RawUpsertStream<Reads<v1::Retrieval::Service>>>;
 
 class RetrievalService final : public CheckedService<CallbackService> {
  public:
@@ -48,6 +51,8 @@ class RetrievalService final : public CheckedService<CallbackService> {
     Check(&RetrievalService::Search);
     Check(&RetrievalService::Scroll);
     Check(&RetrievalService::Count);
+    Check(&RetrievalService::Facet);
+    Check(&RetrievalService::ChangePayload);
   }
 
   Unary* Upsert(Context* context, const v1::UpsertRequest* request, v1::UpsertResponse* response) override {
@@ -112,6 +117,28 @@ class RetrievalService final : public CheckedService<CallbackService> {
                         LC_ASSIGN_OR_RETURN(const CountAnswer answer,
                                             core_->engine().Count(request->collection(), filter, call));
                         ToWire(answer, response);
+                        return absl::OkStatus();
+                      });
+  }
+
+  Unary* Facet(Context* context, const v1::FacetRequest* request, v1::FacetResponse* response) override {
+    return StartUnary(core_, &core_->read_lane(), context, "Retrieval/Facet", request,
+                      [=, this](const CallContext& call) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(const FacetCall facet, FromWire(*request));
+                        LC_ASSIGN_OR_RETURN(const FacetAnswer answer, core_->engine().Facet(facet, call));
+                        ToWire(answer, response);
+                        return absl::OkStatus();
+                      });
+  }
+
+  Unary* ChangePayload(Context* context, const v1::ChangePayloadRequest* request,
+                       v1::ChangePayloadResponse* response) override {
+    return StartUnary(core_, &core_->write_lane(), context, "Retrieval/ChangePayload", request,
+                      [=, this](const CallContext& call) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(const ChangePayloadCall change, FromWire(*request));
+                        LC_ASSIGN_OR_RETURN(const ChangePayloadAnswer answer,
+                                            core_->engine().ChangePayload(change, call));
+                        ToWire(answer, change.durability, response);
                         return absl::OkStatus();
                       });
   }

@@ -74,14 +74,19 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
     LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
     if (!filter_.has_value()) {
       LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, request_));
+      if (request_.has_order_by()) {
+        LC_ASSIGN_OR_RETURN(order_, FromWire(request_.order_by()));
+      }
       LC_ASSIGN_OR_RETURN(filter_, FilterOf(request_));
     }
     const int64_t items_default = std::min(kPageItemsDefault, core_->engine().options().limits.page_items_max);
     int64_t items = request_.page_size() == 0 ? items_default : request_.page_size();
     const uint64_t left = request_.limit() == 0 ? UINT64_MAX : request_.limit() - sent_;
     items = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(items), left));
+    Engine& engine = core_->engine();
     LC_ASSIGN_OR_RETURN(ScrollPage page,
-                        core_->engine().Scroll(collection_, *filter_, items, token_, parts_, context_));
+                        order_ ? engine.ScrollOrdered(collection_, *order_, *filter_, items, token_, parts_, context_)
+                               : engine.Scroll(collection_, *filter_, items, token_, parts_, context_));
     // A token goes on in the collection that it is of.
     if (context_.sees && !context_.sees(page.collection)) {
       return InvalidField("token", "of another collection", "a token of a scroll that the caller may make");
@@ -110,6 +115,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   std::atomic<bool> cancelled_{false};
   const ItemParts parts_;
   std::optional<std::optional<FilterNode>> filter_;  // converted with the first page
+  std::optional<OrderBy> order_;                     // likewise
   std::string collection_;  // as the request names it, then as the first page did: an alias may point elsewhere later
   std::string token_;
   uint64_t sent_ = 0;

@@ -50,6 +50,26 @@ TEST(FilterParser, ReadsEveryKindOfCondition) {
   EXPECT_EQ(Shape("`odd name` = 1"), R"(equals { field: "odd name" value { integer: 1 } })");
 }
 
+TEST(FilterParser, ReadsIdsObjectsTextsAndPlaces) {
+  EXPECT_EQ(Shape("has_id(7, \"x\")"), R"(has_id { ids { number: 7 } ids { name: "x" } })");
+  EXPECT_EQ(Shape("nested(a.b, c = 1 or exists(d))"),
+            R"(nested { field: "a.b" filter { or { of { equals { field: "c" value { integer: 1 } } } )"
+            R"(of { exists { field: "d" } } } } })");
+  EXPECT_EQ(Shape("words(t, 'red car')"), R"(text { field: "t" words: "red car" })");
+  EXPECT_EQ(Shape("PREFIX(t, \"r\")"), R"(text { field: "t" prefix: "r" })");
+  EXPECT_EQ(Shape("any_word(t, \"r\")"), R"(text { field: "t" any_word: "r" })");
+  EXPECT_EQ(Shape("phrase(t, \"r\")"), R"(text { field: "t" phrase: "r" })");
+  EXPECT_EQ(Shape("geo_radius(at, 13.5, 52, 2000)"),
+            R"(geo_radius { field: "at" center { lon: 13.5 lat: 52 } radius: 2000 })");
+  EXPECT_EQ(Shape("geo_box(at, 170, 10, -170, -10)"),
+            R"(geo_box { field: "at" top_left { lon: 170 lat: 10 } bottom_right { lon: -170 lat: -10 } })");
+  EXPECT_EQ(Shape("words = 1"), R"(equals { field: "words" value { integer: 1 } })");
+  EXPECT_THAT(ErrorOf("has_id(-1)"), HasSubstr("column 8: expected an id"));
+  EXPECT_THAT(ErrorOf("words(t, 3)"), HasSubstr("column 10: expected a \"text\""));
+  EXPECT_THAT(ErrorOf("geo_box(at, 1, 2)"), HasSubstr("four numbers"));
+  EXPECT_THAT(ErrorOf("nested(a b = 1)"), HasSubstr("column 10: expected ','"));
+}
+
 TEST(FilterParser, ReadsKeysInDoubleQuotes) {
   EXPECT_EQ(Parsed(R"("a.b".c = 1)").equals().field(), R"("a.b".c)");
   EXPECT_EQ(Parsed(R"(a."b.c".d = 1)").equals().field(), R"(a."b.c".d)");

@@ -361,7 +361,7 @@ TEST_F(Verbs, OrderedScrollsWalkTheIndexInBothDirectionsWithoutGapsOrRepeats) {
   Write(BatchOf(std::move(items)));
   OrderBy order{"n", false, {}};
   EXPECT_TRUE(Fails(engine_->ScrollOrdered("c", order, {}, 10, "", false, {}), Code::kFailedPrecondition,
-                    {"'n'", "no payload index", "collection index"}));
+                    {"'n'", "no payload index", "collection index-payload"}));
   IndexFields({{"n", PayloadType::kInteger}, {"even", PayloadType::kBoolean}});
   for (const bool descending : {false, true}) {
     for (const bool filtered : {false, true}) {

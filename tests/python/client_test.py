@@ -73,6 +73,32 @@ class Items(ServerCase):
         last = self.client.delete_where(name, "year < 2012", token=first.token)
         self.assertEqual((last.deleted, last.token, int(self.client.count(name))), (4, "", 38))
 
+    def test_payloads_change_are_counted_grouped_and_ordered(self):
+        name = self.collection("verbs")
+        z = vectors(30)
+        self.client.upsert(name, list(range(30)), z, [{"n": i % 3, "place": {"lon": i, "lat": 0}} for i in range(30)])
+        changed = self.client.set_payload(name, {"title": "Red car"}, [1, 2, 77])
+        self.assertEqual((changed.changed, changed.missing), (2, (77,)))
+        self.assertEqual(self.client.get(name, [1])[0].payload["n"], 1)
+        self.client.set_payload(name, {"colour": "red"}, [1], key="more.details")
+        self.assertEqual(self.client.get(name, [1])[0].payload["more"], {"details": {"colour": "red"}})
+        self.client.delete_payload(name, ["more", "title"], [1])
+        self.assertEqual([item.id for item in self.client.scroll(name, 'words(title, "CAR")')], [2])
+        self.assertEqual(self.client.count(name, "geo_radius(place, 0, 0, 200000) and has_id(0, 1, 2)").count, 2)
+        self.assertEqual(self.client.overwrite_payload(name, {"n": 9}, filter="n = 2", limit=4).changed, 4)
+        self.client.clear_payload(name, [0])
+        facet = self.client.facet(name, "n", limit=2)
+        self.assertEqual((facet.values, facet.distinct), ([(1, 10), (0, 9)], 4))
+
+        answer = self.client.search(name, z[4], group_by="n", groups=2, group_size=2, exact=True)
+        self.assertEqual((len(answer), len(answer.groups)), (0, 2))
+        self.assertEqual((answer.groups[0].value, answer.groups[0].hits[0].id), (1, 4))
+        with self.assertRaisesRegex(lightcone.LightconeError, "no payload index"):
+            list(self.client.scroll(name, order_by="n"))
+        self.client.index_payload(name, add={"n": "integer"}, wait=True)
+        ordered = list(self.client.scroll(name, order_by="n", descending=True, start_from=2, page_size=5))
+        self.assertEqual([item.payload["n"] for item in ordered], [2] * 6 + [1] * 10 + [0] * 9)
+
     def test_a_collection_may_demand_the_generation_of_vectors(self):
         self.client.create_collection("demanding", require_generation=True)
         self.client.activate("demanding", self.client.register("demanding", dimension=DIMENSION).generation)
@@ -296,6 +322,19 @@ class Filters(unittest.TestCase):
         self.assertEqual((exact.greater_equal, exact.less_equal), (2, 2))
         for text, what in (("values_count(a)", "expected ="), ("values_count(a) > x", "a whole number")):
             with self.assertRaisesRegex(lightcone.InvalidArgument, what):
+                filters.make(text)
+
+    def test_ids_objects_texts_and_places_can_be_asked_for(self):
+        made = filters.make('has_id(7, "x") and nested(a, b = 1 or c > 2)')
+        ids, nested = getattr(made, "and").of
+        self.assertEqual([ids.has_id.ids[0].number, ids.has_id.ids[1].name], [7, "x"])
+        self.assertEqual((nested.nested.field, nested.nested.filter.WhichOneof("kind")), ("a", "or"))
+        self.assertEqual(filters.make('phrase(t, "red car")').text.phrase, "red car")
+        box = filters.make("geo_box(at, 170, 10.5, -170, -10)").geo_box
+        self.assertEqual((box.top_left.lon, box.top_left.lat, box.bottom_right.lon), (170, 10.5, -170))
+        self.assertEqual(filters.make("words = 1").equals.field, "words")
+        for text, what in (("has_id(-1)", "an id"), ("geo_box(at, 1, 2)", "','"), ("words(t, 3)", 'a "text"')):
+            with self.subTest(text), self.assertRaisesRegex(lightcone.InvalidArgument, what):
                 filters.make(text)
 
     def test_wrong_filters_name_the_column(self):

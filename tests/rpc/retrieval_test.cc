@@ -131,6 +131,64 @@ TEST_F(Wire, QueriesCarryVectorsOfOlderGenerations) {
   EXPECT_THAT(wrong.results(0).error().message(), testing::HasSubstr("queries[0].older_vectors"));
 }
 
+TEST_F(Wire, PayloadsChangeAndAreCountedGroupedAndOrdered) {
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b", "c", "d"})).ok());
+  const auto call = [this](auto method, const auto& request, auto* response) {
+    grpc::ClientContext context;
+    return ((*retrieval_).*method)(&context, request, response);
+  };
+  using Stub = v1::Retrieval::StubInterface;
+  v1::ChangePayloadRequest change;
+  v1::ChangePayloadResponse changed;
+  change.set_collection("gallery");
+  change.add_ids()->set_name("a");
+  change.add_ids()->set_name("never");
+  EXPECT_THAT(call(&Stub::ChangePayload, change, &changed).error_message(), testing::HasSubstr("'change' is 0"));
+  change.set_change(v1::PAYLOAD_CHANGE_SET);
+  change.set_payload_json(R"({"rank":1,"at":{"lon":10,"lat":50}})");
+  ASSERT_TRUE(call(&Stub::ChangePayload, change, &changed).ok());
+  EXPECT_EQ(changed.changed(), 1u);
+  ASSERT_EQ(changed.missing_size(), 1);
+  EXPECT_EQ(changed.missing(0).name(), "never");
+  EXPECT_EQ(changed.durability(), v1::DURABILITY_DURABLE);
+
+  v1::FacetRequest facet;
+  v1::FacetResponse facets;
+  facet.set_collection("gallery");
+  facet.set_field("rank");
+  ASSERT_TRUE(call(&Stub::Facet, facet, &facets).ok());
+  EXPECT_EQ(facets.distinct(), 3u);
+  EXPECT_EQ(facets.values(0).value().integer(), 1);
+  EXPECT_EQ(facets.values(0).count(), 2u);
+
+  v1::SearchRequest search = SearchFor("gallery", {0, 1, 2, 3}, 0);
+  search.mutable_group_by()->set_field("rank");
+  v1::SearchResponse response;
+  ASSERT_TRUE(Search(search, &response).ok());
+  EXPECT_EQ(response.results(0).hits_size(), 0);
+  EXPECT_EQ(response.results(0).groups_size(), 3);
+  search.mutable_filter()->mutable_geo_box()->set_field("at");
+  search.mutable_filter()->mutable_geo_box()->mutable_top_left()->set_lat(60);
+  const grpc::Status open = Search(search, &response);
+  EXPECT_THAT(open.error_message(), testing::HasSubstr("filter.geo_box.bottom_right"));
+  search.mutable_filter()->mutable_geo_box()->mutable_bottom_right()->set_lon(20);
+  ASSERT_TRUE(Search(search, &response).ok());
+  ASSERT_EQ(response.results(0).groups_size(), 1);
+  EXPECT_EQ(response.results(0).groups(0).hits(0).id().name(), "a");
+
+  v1::ScrollRequest scroll;
+  scroll.set_collection("gallery");
+  scroll.mutable_order_by()->set_field("rank");
+  grpc::ClientContext context;
+  const auto reader = retrieval_->Scroll(&context, scroll);
+  v1::ScrollResponse page;
+  while (reader->Read(&page)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("'rank' has no payload index"));
+}
+
 TEST_F(Wire, PayloadIndexesAreDeclaredAndTheProfileNamesThem) {
   ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b", "c", "d"})).ok());
   v1::SearchRequest request = SearchFor("gallery", {0, 1, 2, 3}, 10);

@@ -18,11 +18,14 @@ from .errors import (
 )
 from .types import (
     Backfill,
+    Changed,
     Collection,
     Count,
     Deleted,
+    Facet,
     Generation,
     Hit,
+    HitGroup,
     Image,
     ItemQuery,
     Job,

@@ -110,6 +110,20 @@ def written(response: Any) -> types.Written:
     return types.Written(response.sequence, response.generation, response.items, tuple(response.outdated))
 
 
+def put_order(request: Any, order_by: str, descending: bool, start_from: Any) -> None:
+    """Writes the order of a scroll into its request."""
+    if not order_by:
+        if descending or start_from is not None:
+            raise errors.InvalidArgument(
+                "descending, start_from: they need order_by", field="order_by", allowed="the path of a payload field"
+            )
+        return
+    request.order_by.field = order_by
+    request.order_by.descending = descending
+    if start_from is not None:
+        filters.put_value(start_from, request.order_by.start_from, "start_from")
+
+
 class ItemCalls(Calls):
     """Upsert, get, delete, count and search."""
 
@@ -220,6 +234,120 @@ class ItemCalls(Calls):
             Call("Retrieval/Delete", request, lambda r: types.Deleted(r.sequence, r.deleted, r.token), True, timeout)
         )
 
+    def set_payload(
+        self,
+        collection: str,
+        payload: Any,
+        ids: Optional[Sequence[ItemId]] = None,
+        *,
+        filter: Filter = None,
+        key: str = "",
+        limit: int = 0,
+        token: str = "",
+        durability: str = "durable",
+        timeout: Optional[float] = None,
+    ) -> types.Changed:
+        """Sets keys of payloads and keeps the others; vectors stay. One batch, as a whole or not at all.
+
+        Args:
+            payload: a dict (a JSON object) of the keys to set.
+            ids: the items to change. Or `filter`: those that pass, one bounded batch a call, in the order of their ids.
+            key: path of the object inside the payload that changes; by default the payload itself.
+            limit: most items to change by the filter; 0: the server's limit of a batch.
+            token: `token` of the answer before, to go on behind its items. An empty answer's token is the end.
+        """
+        text = types.payload_text(payload)
+        return self._change(
+            collection, "set", ids, filter, limit, token, durability, timeout, payload_json=text, key=key
+        )
+
+    def overwrite_payload(
+        self,
+        collection: str,
+        payload: Any,
+        ids: Optional[Sequence[ItemId]] = None,
+        *,
+        filter: Filter = None,
+        limit: int = 0,
+        token: str = "",
+        durability: str = "durable",
+        timeout: Optional[float] = None,
+    ) -> types.Changed:
+        """Replaces payloads. Arguments as in `set_payload`."""
+        text = types.payload_text(payload)
+        return self._change(collection, "overwrite", ids, filter, limit, token, durability, timeout, payload_json=text)
+
+    def delete_payload(
+        self,
+        collection: str,
+        keys: Sequence[str],
+        ids: Optional[Sequence[ItemId]] = None,
+        *,
+        filter: Filter = None,
+        limit: int = 0,
+        token: str = "",
+        durability: str = "durable",
+        timeout: Optional[float] = None,
+    ) -> types.Changed:
+        """Deletes the fields of these paths from payloads. Other arguments as in `set_payload`."""
+        return self._change(
+            collection, "delete_keys", ids, filter, limit, token, durability, timeout, keys=list(keys)
+        )
+
+    def clear_payload(
+        self,
+        collection: str,
+        ids: Optional[Sequence[ItemId]] = None,
+        *,
+        filter: Filter = None,
+        limit: int = 0,
+        token: str = "",
+        durability: str = "durable",
+        timeout: Optional[float] = None,
+    ) -> types.Changed:
+        """Makes payloads empty. Arguments as in `set_payload`."""
+        return self._change(collection, "clear", ids, filter, limit, token, durability, timeout)
+
+    def _change(
+        self,
+        collection: str,
+        change: str,
+        ids: Optional[Sequence[ItemId]],
+        filter: Filter,
+        limit: int,
+        token: str,
+        durability: str,
+        timeout: Optional[float],
+        **fields: Any,
+    ) -> Any:
+        request = _wire.message("ChangePayloadRequest")(
+            collection=collection,
+            change=_wire.number_of("PayloadChange", "PAYLOAD_CHANGE_", change),
+            filter=filters.make(filter),
+            limit=limit,
+            token=token,
+            durability=_wire.number_of("Durability", "DURABILITY_", durability),
+            **fields,
+        )
+        for i, value in enumerate(ids or ()):
+            types.put_id(value, request.ids.add(), f"ids[{i}]")
+        return self._do(Call("Retrieval/ChangePayload", request, types.changed, True, timeout))
+
+    def facet(
+        self,
+        collection: str,
+        field: str,
+        *,
+        filter: Filter = None,
+        limit: int = 10,
+        timeout: Optional[float] = None,
+    ) -> types.Facet:
+        """Counts items by the value of a payload field: the `limit` values of the most items."""
+        request = _wire.message("FacetRequest")(
+            collection=collection, field=field, filter=filters.make(filter), limit=limit
+        )
+        return self._do(Call("Retrieval/Facet", request, types.facet, False, timeout))
+
     def count(self, collection: str, filter: Filter = None, *, timeout: Optional[float] = None) -> types.Count:
         """Counts items that pass a filter."""
         request = _wire.message("CountRequest")(collection=collection, filter=filters.make(filter))
@@ -257,6 +385,9 @@ class ItemCalls(Calls):
         profile: bool = False,
         model: str = "",
         older_vectors: Optional[Mapping[int, Any]] = None,
+        group_by: str = "",
+        groups: int = 10,
+        group_size: int = 3,
         timeout: Optional[float] = None,
     ) -> types.SearchAnswer:
         """Finds the k nearest items of one query.
@@ -275,6 +406,8 @@ class ItemCalls(Calls):
             model: the model that made the vector; another one than the generation's is refused.
             older_vectors: by older generation, the same query as that generation's model embeds it. Items that such a
                 generation embedded are then ranked by both vectors.
+            group_by: path of a payload field: the answer has `groups` groups of at most `group_size` hits that share its
+                value, in place of hits. `k` does not count then.
         """
         if (query is None) == (text is None):
             raise errors.InvalidArgument("query, text: exactly one is needed", field="query", allowed="query or text")
@@ -283,7 +416,7 @@ class ItemCalls(Calls):
         call = self._search_call(
             collection,
             [query],
-            k,
+            0 if group_by else k,
             filter,
             timeout,
             generation=generation,
@@ -304,6 +437,9 @@ class ItemCalls(Calls):
         )
         for generation, vector in (older_vectors or {}).items():
             put_older(call.request, generation, [vector], f"older_vectors[{generation}]")
+        if group_by:
+            by = call.request.group_by
+            by.field, by.groups, by.group_size = group_by, groups, group_size
         return self._do(call._replace(read=lambda response: types.search_answers(response, k)[0]))
 
     def search_many(

@@ -18,6 +18,7 @@ import grpc.aio
 
 from . import _channel, _wire, errors, filters, types
 from ._channel import Call, Tls
+from ._item_calls import put_order
 from ._operations import Operations
 from .client import ended
 from .filters import Filter
@@ -110,6 +111,9 @@ class AsyncClient(Operations):
         with_vector: bool = False,
         page_size: int = 0,
         limit: int = 0,
+        order_by: str = "",
+        descending: bool = False,
+        start_from: Any = None,
     ) -> AsyncIterator[types.StoredItem]:
         """Items in the order of their ids. A broken connection is taken up where it broke."""
         request = _wire.message("ScrollRequest")(
@@ -119,6 +123,7 @@ class AsyncClient(Operations):
             page_size=page_size,
             limit=limit,
         )
+        put_order(request, order_by, descending, start_from)
         attempt, seen = 0, 0
         while True:
             try:

@@ -12,7 +12,7 @@ import grpc
 
 from . import _channel, _wire, errors, filters, types
 from ._channel import Call, Tls
-from ._item_calls import upsert_request, written
+from ._item_calls import put_order, upsert_request, written
 from ._operations import Operations
 from .filters import Filter
 from .types import ItemId
@@ -141,12 +141,17 @@ class Client(Operations):
         with_vector: bool = False,
         page_size: int = 0,
         limit: int = 0,
+        order_by: str = "",
+        descending: bool = False,
+        start_from: Any = None,
         timeout: Optional[float] = None,
     ) -> Iterator[types.StoredItem]:
         """Items in the order of their ids. A broken connection is taken up where it broke.
 
         Args:
             limit: most items; 0: all.
+            order_by: path of a payload field with an index, whose values order the items in place of their ids.
+            start_from: value to begin at, itself included.
             timeout: seconds without a page after which it fails.
         """
         request = _wire.message("ScrollRequest")(
@@ -156,6 +161,7 @@ class Client(Operations):
             page_size=page_size,
             limit=limit,
         )
+        put_order(request, order_by, descending, start_from)
         attempt, seen = 0, 0
         while True:
             try:

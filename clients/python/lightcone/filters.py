@@ -180,11 +180,18 @@ class _Parser:
             if not self._take("symbol", ")"):
                 raise self._unexpected("'and', 'or' or ')'")
             return inner
-        return self._one_condition()
+        return self._one_condition(depth)
 
-    def _one_condition(self) -> Any:
+    def _one_condition(self, depth: int) -> Any:
         made = _wire.message("Filter")()
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        for name in ("has_id", "nested", "words", "any_word", "phrase", "prefix", "geo_radius", "geo_box"):
+            if following.text == "(" and self._take("word", name):
+                self._take("symbol", "(")
+                self._function(name, made, depth)
+                if not self._take("symbol", ")"):
+                    raise self._unexpected("')'")
+                return made
         for name in ("exists", "is_null", "is_empty", "values_count"):
             if following.text == "(" and self._take("word", name):
                 self._take("symbol", "(")
@@ -211,6 +218,56 @@ class _Parser:
         made.equals.field = field
         self._put(made.equals.value, field)
         return self._not(made) if different else made
+
+    def _function(self, name: str, made: Any, depth: int) -> None:
+        """The arguments of a condition on ids, a nested object, a text or a place."""
+        if name == "has_id":
+            self._id(made.has_id.ids.add())
+            while self._take("symbol", ","):
+                self._id(made.has_id.ids.add())
+            return
+        into = made.text if name in ("words", "any_word", "phrase", "prefix") else getattr(made, name)
+        into.field = self._field()
+        self._comma()
+        if name == "nested":
+            into.filter.CopyFrom(self._or(depth + 1))
+        elif name == "geo_radius":
+            into.center.lon, into.center.lat, into.radius = self._numbers(3)
+        elif name == "geo_box":
+            left, top, right, bottom = self._numbers(4)
+            into.top_left.lon, into.top_left.lat, into.bottom_right.lon, into.bottom_right.lat = left, top, right, bottom
+        else:
+            token = self._here()
+            if token.kind != "text":
+                raise self._unexpected('a "text"')
+            self._at += 1
+            setattr(into, name, self._string(token))
+
+    def _comma(self) -> None:
+        if not self._take("symbol", ","):
+            raise self._unexpected("','")
+
+    def _numbers(self, count: int) -> List[float]:
+        numbers = []
+        for i in range(count):
+            if i > 0:
+                self._comma()
+            token = self._here()
+            if token.kind != "number" or not _NUMBER.match(token.text):
+                raise self._unexpected("a number")
+            self._at += 1
+            numbers.append(float(token.text))
+        return numbers
+
+    def _id(self, into: Any) -> None:
+        token = self._here()
+        if token.kind == "text":
+            into.name = self._string(token)
+        elif token.kind == "number" and token.text.isdigit() and int(token.text) < 2**64:
+            into.number = int(token.text)
+        else:
+            raise self._unexpected('an id: a "text" or a whole number from 0 on')
+        self._at += 1
 
     def _counted(self, made: Any, count: Any) -> Any:
         """The bound of a number of values."""

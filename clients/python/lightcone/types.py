@@ -59,6 +59,14 @@ class Hit:
 
 
 @dataclass(frozen=True)
+class HitGroup:
+    """Hits that share a value of a payload field, best first."""
+
+    value: Union[str, int, bool]
+    hits: List[Hit]
+
+
+@dataclass(frozen=True)
 class SearchAnswer:
     """Answer of one query: a sequence of hits, nearest first.
 
@@ -66,6 +74,7 @@ class SearchAnswer:
         out_of_reach: items that the query could not be compared with, since no adapter leads to their generation.
         partial: the deadline ended the search; hits are right, but some rows were not seen.
         generation: the generation that served.
+        groups: groups by their best hit, of a search with `group_by`, which has no hits else.
     """
 
     hits: List[Hit]
@@ -75,6 +84,7 @@ class SearchAnswer:
     sequence: int
     canary: bool = False
     profile: Optional[Any] = None
+    groups: Tuple[HitGroup, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -164,6 +174,24 @@ class Deleted:
     sequence: int
     deleted: int
     token: str = ""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Acknowledgement of a change of payloads: `changed` items; `missing` ids name none; `token` goes on behind them."""
+
+    sequence: int
+    changed: int
+    missing: Tuple[ItemId, ...] = ()
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """Values of a payload field with their numbers of items, most first, and how many different ones there are."""
+
+    values: List[Tuple[Union[str, int, float, bool], int]]
+    distinct: int
 
 
 @dataclass(frozen=True)
@@ -362,33 +390,50 @@ def stored_item(message: Any) -> StoredItem:
     )
 
 
+def hits_of(hits: Any) -> List[Hit]:
+    return [
+        Hit(
+            id_of(hit.id),
+            hit.score,
+            hit.distance,
+            hit.generation,
+            hit.uncertainty,
+            payload_of(hit.payload_json),
+            vector_of(hit.vector),
+        )
+        for hit in hits
+    ]
+
+
+def value_of(value: Any) -> Any:
+    """The text, number or truth value of a FilterValue of the wire."""
+    return getattr(value, value.WhichOneof("kind"))
+
+
+def changed(response: Any) -> Changed:
+    return Changed(response.sequence, response.changed, tuple(map(id_of, response.missing)), response.token)
+
+
+def facet(response: Any) -> Facet:
+    return Facet([(value_of(one.value), one.count) for one in response.values], response.distinct)
+
+
 def search_answers(response: Any, k: int) -> SearchAnswers:
     answers: List[Union[SearchAnswer, errors.LightconeError]] = []
     for result in response.results:
         if result.HasField("error"):
             answers.append(errors.of_part(result.error))
             continue
-        hits = [
-            Hit(
-                id_of(hit.id),
-                hit.score,
-                hit.distance,
-                hit.generation,
-                hit.uncertainty,
-                payload_of(hit.payload_json),
-                vector_of(hit.vector),
-            )
-            for hit in result.hits
-        ]
         answers.append(
             SearchAnswer(
-                hits,
+                hits_of(result.hits),
                 response.serving_generation,
                 response.out_of_reach,
                 response.partial,
                 response.sequence,
                 response.canary,
                 response.profile if response.HasField("profile") else None,
+                tuple(HitGroup(value_of(group.value), hits_of(group.hits)) for group in result.groups),
             )
         )
     return SearchAnswers(answers, k)

@@ -56,7 +56,7 @@ absl::StatusOr<Place> PlaceOf(const std::string& text, const std::string& path, 
 absl::Status NoIndex(const OrderBy& order, const std::string& why) {
   return WithField(FailedPrecondition(StrCat("field 'order_by.field': ", why,
                                              "; index it first as keyword, integer, float or time (IndexPayload, or "
-                                             "lightcone collection index)")),
+                                             "lightcone collection index-payload)")),
                    {"order_by.field", order.field, "a field with a payload index of texts, numbers or times"});
 }
 
@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<Place>> OrderedPage::NextPlaces(size_t count) const {
 bool OrderedPage::StandsAt(const Place& place, const std::string& payload_json) const {
   // An index of the one payload alone, walked as the collection's is, finds the item's first place.
   FieldIndex alone(type_);
-  alone.Add(place.second, Payload(payload_json).At(keys_));
+  alone.Add(0, Payload(payload_json).At(keys_));
   bool stands = false;
   FieldWalk walk;
   walk.descending = order_.descending;
