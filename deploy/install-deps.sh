@@ -15,7 +15,7 @@ package=(dpkg-dev file fakeroot)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.
 runtime=(libgrpc++1.51 libprotobuf32 libopenblas0-pthread libspdlog1.10 libgomp1
-  libprometheus-cpp-core1.0 libhwy1 libroaring0 libcurl4 curl)
+  libprometheus-cpp-core1.0 libhwy1 libroaring0 libcurl4 curl ca-certificates)
 runtime_model=(libtorch1.13 libfreetype6 libpng16-16 libjpeg62-turbo libwebp7 fonts-dejavu-core fonts-liberation
   fonts-freefont-ttf)
 

@@ -50,6 +50,7 @@ std::string OtherValue(const Option& option) {
                         option.key == "engine.gpu_storage" || option.key == "encoder.sandbox" ||
                         option.key == "encoder.uploads" || option.key == "store.damage";
     if (option.key == "train.data_folders") return "/a:/b";
+    if (option.key == "encoder.endpoint_keys") return "/a";
     if (!choice) return "127.0.0.1:1";
     const std::string first = option.allowed.substr(0, comma);
     return first != now ? first : option.allowed.substr(comma + 2, option.allowed.find(',', comma + 2) - comma - 2);
@@ -176,6 +177,19 @@ TEST(Options, EveryValueThatTheTableAllowsIsOneThatTheServerTakes) {
     }
   }
   EXPECT_GT(ranges, 60);
+}
+
+TEST(Options, HostsOfEndpointsAreAListAndTheirKeysAFolder) {
+  ServerConfig config;
+  const Option* const hosts = FindOption("encoder.endpoint_hosts");
+  const Option* const keys = FindOption("encoder.endpoint_keys");
+  ASSERT_TRUE(hosts != nullptr && keys != nullptr);
+  ASSERT_TRUE(hosts->set("api.example.org,127.0.0.1:80", &config).ok());
+  EXPECT_EQ(config.engine.endpoints.hosts, (std::vector<std::string>{"api.example.org", "127.0.0.1:80"}));
+  EXPECT_EQ(hosts->get(config), "api.example.org,127.0.0.1:80");
+  for (const char* const wrong : {",", "a,", ",a", "a,,b"}) EXPECT_FALSE(hosts->set(wrong, &config).ok()) << wrong;
+  EXPECT_FALSE(keys->set("a/folder", &config).ok()) << "which folder it is would depend on where the server starts";
+  EXPECT_TRUE(keys->set("", &config).ok());
 }
 
 TEST(Options, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
