@@ -23,6 +23,7 @@
 #include "server/engine/api/rollout_types.h"
 #include "server/engine/api/types.h"
 #include "server/engine/api/validation_types.h"
+#include "server/engine/api/verb_types.h"
 
 namespace lightcone::server {
 

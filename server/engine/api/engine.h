@@ -14,6 +14,7 @@
 #include "server/engine/api/rollout_engine.h"
 #include "server/engine/api/snapshots.h"
 #include "server/engine/api/types.h"
+#include "server/engine/api/verb_types.h"
 
 namespace lightcone::server {
 

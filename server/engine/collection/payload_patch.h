@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/api/types.h"
+#include "server/engine/api/verb_types.h"
 #include "server/engine/filter/payload_path.h"
 #include "server/engine/filter/payload_selection.h"
 

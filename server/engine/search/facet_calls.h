@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "server/engine/api/types.h"
+#include "server/engine/api/verb_types.h"
 #include "server/engine/services/context.h"
 
 namespace lightcone::server {

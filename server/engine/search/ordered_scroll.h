@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/engine/api/types.h"
+#include "server/engine/api/verb_types.h"
 #include "server/engine/services/context.h"
 
 namespace lightcone::server {
