@@ -146,6 +146,20 @@ class FakeEngine : public FakeRollout {
                                 const CallContext&) override {
     return GetAnswer{};
   }
+  std::function<absl::StatusOr<ChangePayloadAnswer>(const ChangePayloadCall&)> on_change_payload;
+  absl::StatusOr<ChangePayloadAnswer> ChangePayload(const ChangePayloadCall& call, const CallContext&) override {
+    return on_change_payload ? on_change_payload(call) : ChangePayloadAnswer{};
+  }
+  std::function<absl::StatusOr<FacetAnswer>(const FacetCall&)> on_facet;
+  absl::StatusOr<FacetAnswer> Facet(const FacetCall& call, const CallContext&) override {
+    return on_facet ? on_facet(call) : FacetAnswer{};
+  }
+  std::function<absl::StatusOr<ScrollPage>(const OrderBy&, const std::string& token)> on_scroll_ordered;
+  absl::StatusOr<ScrollPage> ScrollOrdered(const std::string&, const OrderBy& order, const std::optional<FilterNode>&,
+                                           int64_t, const std::string& token, const ItemParts&,
+                                           const CallContext&) override {
+    return on_scroll_ordered ? on_scroll_ordered(order, token) : ScrollPage{};
+  }
   absl::StatusOr<RawInput> GetInput(const std::string&, const ItemId&) override { return NotFound("no item"); }
   absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) override {
     return on_search ? on_search(call, context) : SearchAnswer{};

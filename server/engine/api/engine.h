@@ -17,6 +17,9 @@
 
 namespace lightcone::server {
 
+inline constexpr int64_t kFacetLimitMax = 65'536;   // most values that one Facet answers
+inline constexpr size_t kFacetValuesMax = 100'000;  // most different values that one Facet counts
+
 class Engine : public RolloutEngine {
  public:
   // Opens or creates the data folder, loads every collection's segments and replays what they lack. Errors as
@@ -58,6 +61,13 @@ class Engine : public RolloutEngine {
   // writes meanwhile.
   virtual absl::StatusOr<DeleteByFilterAnswer> DeleteByFilter(const DeleteByFilterCall& call,
                                                               const CallContext& context) = 0;
+  // Changes payloads, and nothing else of the items: vectors, embeddings, inputs and rows of indexes stay. One batch,
+  // which happens as a whole or not at all, even if the process is killed. The change is made on the payload that the
+  // item has when it is written, so that no concurrent change is lost, and a changed item gets the batch's sequence.
+  // With a filter, an item that is written meanwhile is changed if it passes then; where the filter asks for
+  // $uncertainty, it is left as it is. Chains of calls as those of DeleteByFilter.
+  virtual absl::StatusOr<ChangePayloadAnswer> ChangePayload(const ChangePayloadCall& call,
+                                                            const CallContext& context) = 0;
   virtual absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids,
                                         uint32_t generation, const ItemParts& parts, const CallContext& context) = 0;
   // The raw input of an item. NOT_FOUND without the item, FAILED_PRECONDITION when its input was not kept.
@@ -72,8 +82,19 @@ class Engine : public RolloutEngine {
   virtual absl::StatusOr<std::string> ScrollTokenAt(const std::string& /*collection*/, const ItemId& /*id*/) {
     return std::string();
   }
+  // One page in the order of a payload field, by a payload index of it: FAILED_PRECONDITION names a field that has none
+  // of texts, numbers or times, UNAVAILABLE one whose index is being built. Items of one value come in the order in
+  // which they were written. An item with several values stands at the first of them in the order. Values that the
+  // index cannot hold are left out. `page_size`, tokens and aliases as in Scroll.
+  virtual absl::StatusOr<ScrollPage> ScrollOrdered(const std::string& collection, const OrderBy& order,
+                                                   const std::optional<FilterNode>& filter, int64_t page_size,
+                                                   const std::string& token, const ItemParts& parts,
+                                                   const CallContext& context) = 0;
   virtual absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                             const CallContext& context) = 0;
+  // Exact counts of the items by the values of a field. Numbers count as equal where filters call them equal; integers
+  // beyond 2^63 - 1 count as doubles. RESOURCE_EXHAUSTED above kFacetValuesMax different values.
+  virtual absl::StatusOr<FacetAnswer> Facet(const FacetCall& call, const CallContext& context) = 0;
 
   // Seen from outside.
   // A share of the live searches, as EngineOptions::live_recall says, is repeated exactly in the background.

@@ -148,6 +148,7 @@ struct EngineHit {
   std::string payload_json;
   std::vector<float> vector;
   std::string segment = {};  // kind of the index segment that held it: "growing", "hnsw" ...
+  uint64_t internal_id = 0;  // content that was found
 };
 
 // Value of a payload field that stands for a group or is counted.

@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* i
       return DataLoss(StrCat("item ", ToString(entry.id), " has no generation"));
     entry.read.generation = HeadGeneration(entry.read.record.generations, view_generation);
     entry.read.found = true;
-    const FilterSubject subject{&entry.read.record.payload_json, entry.read.generation, 0};
+    const FilterSubject subject{&entry.read.record.payload_json, entry.read.generation, 0, &entry.id};
     if (filter != nullptr && !late_filter && !filter->Matches(subject)) continue;
     const GenerationRecord* generation = state->Find(entry.read.generation);
     const size_t numbers = generation == nullptr ? 0 : static_cast<size_t>(generation->space.dimension);
@@ -99,13 +99,13 @@ absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* i
   for (const size_t c : changed) {  // Replaced or deleted since the iterator's snapshot: as it is now.
     LC_ASSIGN_OR_RETURN(auto again, ReadItems({&entries[c].id, 1}, view_generation, /*exactly=*/false));
     Read& read = entries[c].read = std::move(again[0]);
-    const FilterSubject now{&read.record.payload_json, read.generation, read.embedding.uncertainty};
+    const FilterSubject now{&read.record.payload_json, read.generation, read.embedding.uncertainty, &entries[c].id};
     if (filter != nullptr && read.found) read.found = filter->Matches(now);
   }
   std::erase_if(entries, [&](const Entry& entry) {
     if (!entry.read.found) return true;
-    return late_filter &&
-           !filter->Matches({&entry.read.record.payload_json, entry.read.generation, entry.read.embedding.uncertainty});
+    return late_filter && !filter->Matches({&entry.read.record.payload_json, entry.read.generation,
+                                            entry.read.embedding.uncertainty, &entry.id});
   });
   return entries;
 }
@@ -121,7 +121,8 @@ absl::Status ItemReader::CountChunk(Iterator* iterator, size_t items, uint32_t v
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(iterator->value()));
     if (record.generations.empty()) return DataLoss("an item has no generation");
     const uint32_t generation = HeadGeneration(record.generations, view_generation);
-    if (filter.Matches({&record.payload_json, generation, 0})) ++(*counts)[generation];
+    LC_ASSIGN_OR_RETURN(const ItemId id, keys::ParseItem(iterator->key()));
+    if (filter.Matches({&record.payload_json, generation, 0, &id})) ++(*counts)[generation];
   }
   return iterator->status();
 }

@@ -1,5 +1,6 @@
 #include "server/engine/collection/stored_payloads.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -87,6 +88,31 @@ absl::StatusOr<std::vector<bool>> StoredPayloads::Gone(std::span<const uint64_t>
     gone.push_back(!ids[i].ok() && !collection_->retired_.contains(internal_ids[i]));
   }
   return gone;
+}
+
+absl::StatusOr<IdSet> StoredPayloads::InternalIdsOf(std::span<const ItemId> ids) const {
+  std::vector<std::string> item_keys;
+  for (const ItemId& id : ids) item_keys.push_back(keys::Item(collection_->number_, id));
+  const auto items = collection_->store_->MultiGet(Table::kItems, item_keys);
+  std::vector<uint64_t> found;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (absl::IsNotFound(items[i].status())) continue;
+    if (!items[i].ok()) return Annotate(items[i].status(), StrCat("item ", ToString(ids[i])));
+    LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(*items[i]));
+    found.push_back(record.internal_id);
+  }
+  const std::set<ItemId> wanted(ids.begin(), ids.end());
+  {
+    // After the store was read: what it has no more, and a view may still show, is here.
+    absl::MutexLock lock(&collection_->view_mu_);
+    for (const auto& [internal_id, item] : collection_->retired_) {
+      if (wanted.contains(item.id)) found.push_back(internal_id);
+    }
+  }
+  IdSet set;
+  std::sort(found.begin(), found.end());
+  set.AddMany(found);
+  return set;
 }
 
 }  // namespace lightcone::server

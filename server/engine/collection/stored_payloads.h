@@ -22,6 +22,9 @@ class StoredPayloads final : public PayloadSource {
   uint64_t Payloads() override { return collection_->progress().ItemCount(); }
   absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) override;
 
+  // The internal ids of these items' contents in every view that is pinned already. Items that are not there have none.
+  absl::StatusOr<IdSet> InternalIdsOf(std::span<const ItemId> ids) const;
+
  private:
   const Collection* const collection_;
 };

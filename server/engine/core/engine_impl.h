@@ -13,8 +13,11 @@
 #include "server/engine/core/maintenance.h"
 #include "server/engine/core/rollout_facade.h"
 #include "server/engine/core/snapshot_calls.h"
+#include "server/engine/search/facet_calls.h"
 #include "server/engine/search/filter_deletes.h"
 #include "server/engine/search/live_recall.h"
+#include "server/engine/search/ordered_scroll.h"
+#include "server/engine/search/payload_calls.h"
 #include "server/engine/search/read_calls.h"
 #include "server/engine/search/search_calls.h"
 #include "server/engine/services/context.h"
@@ -70,6 +73,10 @@ class EngineImpl final : public RolloutFacade {
                                                       const CallContext& context) override {
     return filter_deletes_.DeleteByFilter(call, context);
   }
+  absl::StatusOr<ChangePayloadAnswer> ChangePayload(const ChangePayloadCall& call,
+                                                    const CallContext& context) override {
+    return payload_changes_.ChangePayload(call, context);
+  }
   absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids, uint32_t generation,
                                 const ItemParts& parts, const CallContext& context) override {
     return reads_.Get(collection, ids, generation, parts, context);
@@ -87,6 +94,15 @@ class EngineImpl final : public RolloutFacade {
                                     int64_t page_size, const std::string& token, const ItemParts& parts,
                                     const CallContext& context) override {
     return reads_.Scroll(collection, filter, page_size, token, parts, context);
+  }
+  absl::StatusOr<ScrollPage> ScrollOrdered(const std::string& collection, const OrderBy& order,
+                                           const std::optional<FilterNode>& filter, int64_t page_size,
+                                           const std::string& token, const ItemParts& parts,
+                                           const CallContext& context) override {
+    return ordered_scrolls_.ScrollOrdered(collection, order, filter, page_size, token, parts, context);
+  }
+  absl::StatusOr<FacetAnswer> Facet(const FacetCall& call, const CallContext& context) override {
+    return facets_.Facet(call, context);
   }
   absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                     const CallContext& context) override {
@@ -112,7 +128,10 @@ class EngineImpl final : public RolloutFacade {
   CollectionCalls collections_{context_};
   WriteCalls writes_{context_};
   FilterDeletes filter_deletes_{context_};
+  PayloadCalls payload_changes_{context_};
   ReadCalls reads_{context_};
+  OrderedScrolls ordered_scrolls_{context_};
+  FacetCalls facets_{context_};
   SearchCalls searches_{context_, live_recall_};
   Maintenance maintenance_{context_};
   EmbedBackfills embed_backfills_;

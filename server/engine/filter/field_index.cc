@@ -343,11 +343,25 @@ IdBounds FieldIndex::EvaluateCount(const FilterNode& leaf) const {
   return {std::move(filter), std::nullopt};
 }
 
+IdBounds FieldIndex::EvaluateText(const FilterNode& leaf) const {
+  const auto* const texts = std::get_if<ValueIndex<std::string>>(&values_);
+  // Of words, the index knows only which ids have the field.
+  if (texts == nullptr || leaf.match != FilterNode::TextMatch::kPrefix) {
+    return {{{}, false, {}}, IdFilter{present_, false, {}}};
+  }
+  IdPieces met;
+  texts->Collect([&](const std::string& value) { return value < leaf.text; },
+                 [&](const std::string& value) { return value > leaf.text && !value.starts_with(leaf.text); }, &met);
+  return {{met.Union(), false, {}}, std::nullopt};
+}
+
 IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
-  LC_DCHECK(leaf.children.empty());
+  LC_DCHECK(leaf.children.empty() || leaf.kind == FilterNode::Kind::kNested);
   if (leaf.kind == FilterNode::Kind::kExists) return {{present_, false, {}}, std::nullopt};
   if (leaf.kind == FilterNode::Kind::kIsNull) return {{null_, false, {}}, std::nullopt};
   if (leaf.kind == FilterNode::Kind::kValuesCount) return EvaluateCount(leaf);
+  if (leaf.kind == FilterNode::Kind::kText) return EvaluateText(leaf);
+  if (leaf.kind >= FilterNode::Kind::kNested) return {{{}, false, {}}, IdFilter{present_, false, {}}};
   IdPieces met;
   IdSet unsure;
   bool of_kind = false, of_others = false;
@@ -388,6 +402,38 @@ IdBounds FieldIndex::Bounds(const IdPieces& met, IdSet unsure, bool of_kind, boo
     bounds.may = IdFilter{std::move(unsure), false, {}};
   }
   return bounds;
+}
+
+bool FieldIndex::complete() const {
+  return odd_.empty() && other_.empty() && (type_ != PayloadType::kTime || spelled_.empty());
+}
+
+bool FieldIndex::CanBegin(const FilterValue& value) const {
+  if (KindOf(value) != kind_) return false;
+  return type_ != PayloadType::kTime || ParseInstant(std::get<std::string>(value)).has_value();
+}
+
+void FieldIndex::Walk(const FieldWalk& walk, absl::FunctionRef<bool(const FilterValue&, uint64_t)> visit) const {
+  const FilterValue* const bound = walk.after ? &walk.after->first : walk.from ? &*walk.from : nullptr;
+  LC_DCHECK(bound == nullptr || CanBegin(*bound));
+  const auto skip = [&](const auto& value) {
+    if (bound == nullptr) return false;
+    const auto order = OrderOf(type_, value, *bound);
+    return walk.descending ? order > 0 : order < 0;
+  };
+  const auto is_first = [&](const auto& value) { return walk.after && OrderOf(type_, value, *bound) == 0; };
+  std::visit(
+      [&]<typename T>(const ValueIndex<T>& index) {
+        index.Walk(walk.descending, skip, is_first, walk.after ? walk.after->second : 0,
+                   [&](const T& value, uint64_t id) {
+                     if constexpr (std::is_same_v<T, int64_t>) {
+                       if (type_ == PayloadType::kTime) return visit(TimeText(value), id);
+                       if (type_ == PayloadType::kBoolean) return visit(value != 0, id);
+                     }
+                     return visit(value, id);
+                   });
+      },
+      values_);
 }
 
 size_t FieldIndex::bytes() const {

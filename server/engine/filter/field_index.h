@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/functional/function_ref.h"
 #include "index/rows/id_set.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/id_bounds.h"
@@ -24,11 +25,20 @@
 
 namespace lightcone::server {
 
+// A walk through the values of an index in their order.
+struct FieldWalk {
+  bool descending = false;
+  std::optional<FilterValue> from;  // first value, itself included
+  // Pair of value and id behind which the walk begins, in place of `from`.
+  std::optional<std::pair<FilterValue, uint64_t>> after;
+};
+
 class FieldIndex {
  public:
   explicit FieldIndex(PayloadType type);
 
-  // The payload of an id never changes. Adding it again, and removing an id that is not there, changes nothing.
+  // Adding the payload of an id again, and removing an id that is not there, changes nothing. An id gets another
+  // payload by Remove with the old one's values and Add with the new one's.
   void Add(uint64_t id, const PayloadValues& values);
   void Remove(uint64_t id, const PayloadValues& values);
   // About how many payloads come before Settle, in any order of ids. Bounds the column's memory until then.
@@ -41,6 +51,14 @@ class FieldIndex {
   // Whether several ranges can be evaluated as their intersection, because no id has several values.
   bool CanJoin(const FilterNode& range) const;
   IdBounds EvaluateRanges(std::span<const FilterNode* const> ranges, bool may_test) const;
+
+  // Whether a walk may begin at this value: one of the index's kind, and an instant where it holds times.
+  bool CanBegin(const FilterValue& value) const;
+  // Calls visit(value, id) for the pairs of the index in the order of the values, or from the greatest down, until it
+  // says false. The ids of a value ascend. REQUIRES: CanBegin accepts the walk's value.
+  void Walk(const FieldWalk& walk, absl::FunctionRef<bool(const FilterValue& value, uint64_t id)> visit) const;
+  // Whether a walk shows every value that payloads hold here, as they hold it.
+  bool complete() const;
 
   uint64_t items() const { return present_.Count(); }
   // Ids with a text that is no instant, in an index of times.
@@ -68,6 +86,8 @@ class FieldIndex {
   // `met`: ids that meet a condition about values of the index's kind, or of other kinds, but for those in `unsure`,
   // whose payloads must be read.
   IdBounds Bounds(const IdPieces& met, IdSet unsure, bool of_kind, bool of_others) const;
+  // Ids with a text that begins with a kText leaf's prefix; of words, ids that have the field at all.
+  IdBounds EvaluateText(const FilterNode& leaf) const;
   // Ids with a number of values in the range of a kValuesCount leaf.
   IdBounds EvaluateCount(const FilterNode& leaf) const;
   // A test of the range between two values that ids have. nullptr: a set is cheaper.

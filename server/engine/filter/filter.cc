@@ -1,5 +1,6 @@
 #include "server/engine/filter/filter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <compare>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "server/engine/filter/instant.h"
 #include "server/engine/filter/numbers.h"
 #include "server/engine/filter/payload_path.h"
+#include "server/engine/filter/text_match.h"
 
 namespace lightcone::server {
 namespace {
@@ -17,7 +19,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDepthMax = 32;
-constexpr size_t kValuesMax = 65'536;  // values of all lists together, because a row is compared with each
 
 std::optional<Number> NumberOf(const Json& value) {
   if (value.is_number_unsigned()) return server::NumberOf(value.get<uint64_t>());
@@ -70,6 +71,32 @@ bool CountMatches(const FilterNode& node, const Json& payload) {
   return count >= node.count_least && count <= node.count_most;
 }
 
+bool TextMatches(const FilterNode& node, const Json& value) {
+  if (!value.is_string()) return false;
+  const std::string& text = value.get_ref<const std::string&>();
+  switch (node.match) {
+    case FilterNode::TextMatch::kWords:
+      return HasAllWords(text, node.words);
+    case FilterNode::TextMatch::kPrefix:
+      return text.starts_with(node.text);
+    case FilterNode::TextMatch::kAnyWord:
+      return HasAnyWord(text, node.words);
+    case FilterNode::TextMatch::kPhrase:
+      return HasPhrase(text, node.words);
+  }
+  return false;
+}
+
+bool PlaceMatches(const FilterNode& node, const Json& value) {
+  if (!value.is_object()) return false;
+  const auto lon = value.find("lon"), lat = value.find("lat");
+  if (lon == value.end() || lat == value.end() || !lon->is_number() || !lat->is_number()) return false;
+  const GeoPoint place{lon->get<double>(), lat->get<double>()};
+  if (!IsPlace(place)) return false;
+  return node.kind == FilterNode::Kind::kGeoBox ? IsInBox(place, node.top_left, node.bottom_right)
+                                                : GeoDistance(place, node.center) <= node.radius;
+}
+
 bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& payload) {
   switch (node.kind) {
     case FilterNode::Kind::kAnd:
@@ -86,6 +113,18 @@ bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& 
       return !Evaluate(node.children[0], subject, payload);
     case FilterNode::Kind::kValuesCount:
       return CountMatches(node, payload);
+    case FilterNode::Kind::kHasId:
+      LC_DCHECK(subject.id != nullptr);
+      return subject.id != nullptr && std::binary_search(node.ids.begin(), node.ids.end(), *subject.id);
+    case FilterNode::Kind::kNested:
+      return VisitPath(payload, node.keys, [&](const Json& value) {
+        return value.is_object() && Evaluate(node.children[0], subject, value);
+      });
+    case FilterNode::Kind::kText:
+      return VisitPath(payload, node.keys, [&](const Json& value) { return TextMatches(node, value); });
+    case FilterNode::Kind::kGeoRadius:
+    case FilterNode::Kind::kGeoBox:
+      return VisitPath(payload, node.keys, [&](const Json& value) { return PlaceMatches(node, value); });
     default:
       if (node.field == kGenerationField) return LeafMatches(node, Json(subject.generation));
       if (node.field == kUncertaintyField) return LeafMatches(node, Json(subject.uncertainty));
@@ -108,7 +147,7 @@ absl::Status ParseField(FilterNode* node, const std::string& where) {
     node->field = PathText(node->keys);
     return absl::OkStatus();
   }
-  const bool of_payload = node->kind == FilterNode::Kind::kIsNull || node->kind == FilterNode::Kind::kValuesCount;
+  const bool of_payload = node->kind == FilterNode::Kind::kIsNull || node->kind >= FilterNode::Kind::kValuesCount;
   if (of_payload) return InvalidField(where + ".field", field, "a path into the payload");
   if (field == kGenerationField || field == kUncertaintyField) return absl::OkStatus();
   return InvalidField(where + ".field", field, "a path into the payload, $generation or $uncertainty");
@@ -139,10 +178,46 @@ absl::Status CheckRange(const FilterNode& node, const std::string& where) {
   return absl::OkStatus();
 }
 
+absl::Status CheckPlace(const GeoPoint& point, const std::string& where) {
+  if (!(point.lon >= -180 && point.lon <= 180)) {
+    return InvalidField(where + ".lon", StrCat(point.lon), "-180 .. 180 degrees");
+  }
+  if (!(point.lat >= -90 && point.lat <= 90)) {
+    return InvalidField(where + ".lat", StrCat(point.lat), "-90 .. 90 degrees");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGeo(const FilterNode& node, const std::string& where) {
+  if (node.kind == FilterNode::Kind::kGeoRadius) {
+    LC_RETURN_IF_ERROR(CheckPlace(node.center, where + ".center"));
+    if (node.radius > 0 && std::isfinite(node.radius)) return absl::OkStatus();
+    return InvalidField(where + ".radius", StrCat(node.radius), "metres, above 0");
+  }
+  LC_RETURN_IF_ERROR(CheckPlace(node.top_left, where + ".top_left"));
+  LC_RETURN_IF_ERROR(CheckPlace(node.bottom_right, where + ".bottom_right"));
+  if (node.top_left.lat >= node.bottom_right.lat) return absl::OkStatus();
+  return InvalidField(where + ".top_left.lat", StrCat(node.top_left.lat),
+                      StrCat(node.bottom_right.lat, ", that of bottom_right, or more"));
+}
+
+// Sets the words of a condition on texts.
+absl::Status ParseWords(FilterNode* node, const std::string& where) {
+  if (node->match == FilterNode::TextMatch::kPrefix) {
+    return node->text.empty() ? InvalidField(where + ".prefix", "empty", "at least one byte") : absl::OkStatus();
+  }
+  node->words = WordsOf(node->text);
+  if (!node->words.empty()) return absl::OkStatus();
+  const std::string_view name = node->match == FilterNode::TextMatch::kWords     ? ".words"
+                                : node->match == FilterNode::TextMatch::kAnyWord ? ".any_word"
+                                                                                 : ".phrase";
+  return InvalidField(StrCat(where, name), StrCat("'", node->text, "'"), "at least one word of letters and digits");
+}
+
 struct Checker {
   int nodes = 0;
-  size_t values = 0;
-  bool payload = false, uncertainty = false, generation = false;
+  size_t values = 0, ids = 0;
+  bool payload = false, uncertainty = false, generation = false, id = false;
 
   absl::Status Check(FilterNode& node, const std::string& where, int depth) {
     if (depth > kDepthMax) return InvalidField(where, StrCat("nested ", depth, " deep"), StrCat("at most ", kDepthMax));
@@ -172,8 +247,44 @@ struct Checker {
         return Leaf(node, where + ".is_null");
       case FilterNode::Kind::kValuesCount:
         return Leaf(node, where + ".values_count");
+      case FilterNode::Kind::kHasId:
+        return Ids(node, where + ".has_id.ids");
+      case FilterNode::Kind::kNested:
+        return Nested(node, where + ".nested", depth);
+      case FilterNode::Kind::kText:
+        LC_RETURN_IF_ERROR(Leaf(node, where + ".text"));
+        return ParseWords(&node, where + ".text");
+      case FilterNode::Kind::kGeoRadius:
+        LC_RETURN_IF_ERROR(Leaf(node, where + ".geo_radius"));
+        return CheckGeo(node, where + ".geo_radius");
+      case FilterNode::Kind::kGeoBox:
+        LC_RETURN_IF_ERROR(Leaf(node, where + ".geo_box"));
+        return CheckGeo(node, where + ".geo_box");
     }
-    return InvalidField(where, "of an unknown kind", "and, or, not, equals, in, range, exists, is_null, values_count");
+    return InvalidField(where, "of an unknown kind",
+                        "and, or, not, equals, in, range, exists, is_null, values_count, has_id, nested, text, "
+                        "geo_radius, geo_box");
+  }
+
+  absl::Status Ids(FilterNode& node, const std::string& where) {
+    id = true;
+    if (node.ids.empty()) return InvalidField(where, "empty", "at least one id");
+    ids += node.ids.size();
+    if (ids > kFilterValuesMax) {
+      return InvalidField(where, StrCat(node.ids.size(), " long"),
+                          StrCat("at most ", kFilterValuesMax, " ids in a filter"));
+    }
+    std::sort(node.ids.begin(), node.ids.end());
+    return absl::OkStatus();
+  }
+
+  absl::Status Nested(FilterNode& node, const std::string& where, int depth) {
+    LC_RETURN_IF_ERROR(ParseField(&node, where));
+    payload = true;
+    if (node.children.size() != 1) {
+      return InvalidField(where + ".filter", StrCat(node.children.size(), " conditions"), "one");
+    }
+    return Check(node.children[0], where + ".filter", depth + 1);
   }
 
   absl::Status Children(FilterNode& node, const std::string& where, int depth) {
@@ -195,9 +306,9 @@ struct Checker {
     }
     if (node.values.empty()) return InvalidField(where + ".values", "empty", "at least one value");
     values += node.values.size();
-    if (values > kValuesMax) {
+    if (values > kFilterValuesMax) {
       return InvalidField(where + ".values", StrCat(node.values.size(), " long"),
-                          StrCat("at most ", kValuesMax, " values in a filter"));
+                          StrCat("at most ", kFilterValuesMax, " values in a filter"));
     }
     for (size_t i = 0; i < node.values.size(); ++i) {
       LC_RETURN_IF_ERROR(CheckValue(
@@ -222,6 +333,7 @@ absl::StatusOr<Filter> Filter::Make(FilterNode root) {
   filter.needs_payload_ = checker.payload;
   filter.needs_uncertainty_ = checker.uncertainty;
   filter.needs_generation_ = checker.generation;
+  filter.needs_id_ = checker.id;
   return filter;
 }
 

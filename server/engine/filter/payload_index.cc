@@ -72,6 +72,7 @@ absl::Duration PayloadIndex::BuildDeclared() {
     }
     if (building.empty() || stopping_) return absl::InfiniteDuration();
     reading_ = true;
+    replaced_ = IdSet();
   }
   absl::StatusOr<size_t> damaged = size_t{0};
   try {
@@ -107,7 +108,10 @@ absl::StatusOr<size_t> PayloadIndex::Build(const std::vector<FieldPtr>& fields) 
   const auto flush = [&]() -> absl::Status {
     entries.clear();
     for (const auto& [id, json] : read) entries.emplace_back(id, json);
-    Change(entries, fields, [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Add(id, values); });
+    Change(entries, fields,
+           [this](FieldIndex& index, uint64_t id, const PayloadValues& values) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+             if (!replaced_.Contains(id)) index.Add(id, values);
+           });
     read.clear();
     absl::ReaderMutexLock lock(&mu_);
     const bool wanted =
@@ -161,6 +165,33 @@ void PayloadIndex::Add(std::span<const Entry> entries) {
     fields = fields_;
   }
   Change(entries, fields, [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Add(id, values); });
+}
+
+void PayloadIndex::Replace(std::span<const Replacement> replacements) {
+  for (size_t begin = 0; active() && begin < replacements.size();) {
+    const auto part = replacements.subspan(begin, std::min(kEntriesALock, replacements.size() - begin));
+    std::vector<FieldPtr> fields;
+    {
+      absl::ReaderMutexLock lock(&mu_);
+      fields = fields_;
+    }
+    std::vector<Entry> before, after;
+    for (const Replacement& one : part) {
+      before.emplace_back(one.internal_id, one.before);
+      after.emplace_back(one.internal_id, one.after);
+    }
+    const auto old_values = Read(before, fields), new_values = Read(after, fields);
+    absl::MutexLock lock(&mu_);
+    if (fields != fields_) continue;  // A field that was declared meanwhile must not miss this.
+    for (size_t i = 0; i < part.size(); ++i) {
+      if (reading_) replaced_.Add(part[i].internal_id);
+      for (size_t f = 0; f < fields.size(); ++f) {
+        fields[f]->index.Remove(part[i].internal_id, old_values[i][f]);
+        fields[f]->index.Add(part[i].internal_id, new_values[i][f]);
+      }
+    }
+    begin += part.size();
+  }
 }
 
 void PayloadIndex::Discard(uint64_t internal_id, std::string payload) {
@@ -230,6 +261,11 @@ IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, 
       return Not(CompileNode(node.children[0], generation, false, out));
     default:
       break;
+  }
+  if (node.kind == FilterNode::Kind::kHasId) {
+    if (out->ids == nullptr) return IdBounds::Unknown();
+    const auto ids = out->ids->find(&node);
+    return ids == out->ids->end() ? IdBounds::Unknown() : IdBounds{{ids->second, false, {}}, std::nullopt};
   }
   if (node.field == kGenerationField) return IdBounds::Known(MatchesGeneration(node, generation));
   const Field* const field = Find(node.field);
@@ -301,14 +337,27 @@ IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, C
   return all;
 }
 
-CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation, bool may_test) const {
+CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation, bool may_test,
+                                     const IdsOfConditions* ids) const {
   CompiledFilter compiled;
+  compiled.ids = ids;
   absl::ReaderMutexLock lock(&mu_);
   compiled.bounds = CompileNode(root, generation, may_test, &compiled);
   if (!damaged_.empty() && !compiled.indexed.empty()) {
     compiled.bounds = And(std::move(compiled.bounds), {{damaged_, true, {}}, std::nullopt});
   }
+  compiled.ids = nullptr;
   return compiled;
+}
+
+absl::Status PayloadIndex::UseField(
+    const std::string& path, absl::FunctionRef<void(const PayloadField& field, const FieldIndex& index)> use) const {
+  absl::ReaderMutexLock lock(&mu_);
+  const auto field = std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->path == path; });
+  if (field == fields_.end()) return NotFound(StrCat("no payload index over '", path, "'"));
+  if (!(*field)->ready) return Unavailable(StrCat("the payload index over '", path, "' is being built"));
+  use((*field)->field, (*field)->index);
+  return absl::OkStatus();
 }
 
 std::vector<PayloadIndexStatus> PayloadIndex::Status() const {

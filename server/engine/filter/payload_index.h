@@ -1,6 +1,6 @@
 // The payload indexes of one collection: bitmaps of internal ids by value, for the fields that the operator named.
-// The payload of an internal id never changes, because new content has new ids. So sealing, merging, backfill and
-// activation leave the indexes untouched.
+// New content has new internal ids, and a change of the payload alone replaces the values of an id (Replace). So
+// sealing, merging, backfill and activation leave the indexes untouched.
 //
 // It is a cache of the store, in memory. A field takes every write from the moment it is declared, and a build in the
 // background reads the payloads that were there before; until that is through, and after every start, conditions on the
@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,10 +53,14 @@ class PayloadSource {
   virtual absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) = 0;
 };
 
+// The internal ids that a filter's kHasId conditions stand for.
+using IdsOfConditions = std::map<const FilterNode*, IdSet>;
+
 // What the indexes know of a filter.
 struct CompiledFilter {
   IdBounds bounds;
   std::vector<std::string> indexed, unindexed;  // the filter's fields, each once
+  const IdsOfConditions* ids = nullptr;         // while it is compiled
   bool exact() const { return !bounds.may; }
 };
 
@@ -72,6 +77,14 @@ class PayloadIndex {
   using Entry = std::pair<uint64_t, std::string_view>;  // internal id, payload
   // Adds new contents, before their rows are visible.
   void Add(std::span<const Entry> entries) ABSL_LOCKS_EXCLUDED(mu_);
+  // A payload that took the place of another one.
+  struct Replacement {
+    uint64_t internal_id = 0;
+    std::string before, after;
+  };
+  // Moves ids from the values of their old payloads to those of their new ones. REQUIRES: the store has the new ones,
+  // and the one writer of the collection calls.
+  void Replace(std::span<const Replacement> replacements) ABSL_LOCKS_EXCLUDED(mu_);
   // Names a content that no view shows any more, unless its write failed. Sweep finds out and removes it. Cheap.
   void Discard(uint64_t internal_id, std::string payload) ABSL_LOCKS_EXCLUDED(discard_mu_);
   // Removes discarded contents. After an error of the store the next call goes on.
@@ -79,7 +92,15 @@ class PayloadIndex {
 
   // For rows of one generation, in a view that was pinned before the call. With `may_test` conditions that very many
   // ids meet may become tests.
-  CompiledFilter Compile(const FilterNode& root, uint32_t generation, bool may_test) const ABSL_LOCKS_EXCLUDED(mu_);
+  // `ids`: for conditions on ids, which else are left to whoever reads items.
+  CompiledFilter Compile(const FilterNode& root, uint32_t generation, bool may_test,
+                         const IdsOfConditions* ids = nullptr) const ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Calls `use` with the index over a path, in its canonical spelling, while nobody changes it. NOT_FOUND where no
+  // index is declared, UNAVAILABLE while it is being built.
+  absl::Status UseField(const std::string& path,
+                        absl::FunctionRef<void(const PayloadField& field, const FieldIndex& index)> use) const
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   std::vector<PayloadIndexStatus> Status() const ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t bytes() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -126,7 +147,8 @@ class PayloadIndex {
   std::vector<FieldPtr> fields_ ABSL_GUARDED_BY(mu_);
   IdSet damaged_ ABSL_GUARDED_BY(mu_);  // ids of damaged payloads
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool reading_ ABSL_GUARDED_BY(mu_) = false;                 // whether a build reads payloads
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;  // whether a build reads payloads
+  IdSet replaced_ ABSL_GUARDED_BY(mu_);  // ids whose payload was replaced during this build, which may read the old one
   std::unique_ptr<RecurringWork> work_ ABSL_GUARDED_BY(mu_);  // builds; null until a field was declared
 
   absl::Mutex sweep_mu_ ABSL_ACQUIRED_BEFORE(mu_);

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -101,6 +102,14 @@ class ValueIndex {
         below, above, [&count](const IdSet& ids) { count += ids.Count(); },
         [&count](auto begin, auto end) { count += static_cast<uint64_t>(end - begin); });
     return count;
+  }
+
+  // Calls visit(value, id) for the pairs in the order of the values, or from the greatest down, and the ids of a value
+  // in ascending order, until it says false. skip(value): the value comes before the first of the walk.
+  // is_first(value): of this value, the walk has only ids above `id`.
+  template <typename Skip, typename IsFirst, typename Visit>
+  void Walk(bool descending, const Skip& skip, const IsFirst& is_first, uint64_t id, const Visit& visit) const {
+    WalkBelow(*root_, descending, skip, is_first, id, visit);
   }
 
   // Approximate memory. Texts too long for a string's own buffer do not count.
@@ -290,6 +299,52 @@ class ValueIndex {
                                                [&](const Entry& entry) { return !above(entry.first); }));
       }
     }
+  }
+
+  // Returns whether the walk goes on.
+  template <typename Skip, typename IsFirst, typename Visit>
+  static bool WalkBelow(const Node& node, bool descending, const Skip& skip, const IsFirst& is_first, uint64_t id,
+                        const Visit& visit) {
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      const Node& child = *node.children[descending ? node.children.size() - 1 - i : i];
+      if (skip(descending ? child.least : GreatestOf(child))) continue;
+      const bool on = child.leaf() ? WalkLeaf(child, descending, skip, is_first, id, visit)
+                                   : WalkBelow(child, descending, skip, is_first, id, visit);
+      if (!on) return false;
+    }
+    return true;
+  }
+
+  template <typename Skip, typename IsFirst, typename Visit>
+  static bool WalkLeaf(const Node& leaf, bool descending, const Skip& skip, const IsFirst& is_first, uint64_t id,
+                       const Visit& visit) {
+    if (leaf.single()) {
+      const bool first = is_first(leaf.least);
+      if (first && id == UINT64_MAX) return true;
+      bool on = true;
+      leaf.ids.ForEachIn(first ? id + 1 : 0, UINT64_MAX, [&](std::span<const uint64_t> ids) {
+        on = std::all_of(ids.begin(), ids.end(), [&](uint64_t one) { return visit(leaf.least, one); });
+        return on;
+      });
+      return on;
+    }
+    const auto& entries = leaf.entries;
+    for (size_t done = 0; done < entries.size();) {  // One value after another.
+      size_t begin = done, end = entries.size() - done;
+      if (descending) {
+        for (begin = end - 1; begin > 0 && entries[begin - 1].first == entries[end - 1].first;) --begin;
+      } else {
+        for (end = begin + 1; end < entries.size() && entries[end].first == entries[begin].first;) ++end;
+      }
+      done += end - begin;
+      if (skip(entries[begin].first)) continue;
+      const bool first = is_first(entries[begin].first);
+      for (size_t i = begin; i < end; ++i) {
+        if (first && entries[i].second <= id) continue;
+        if (!visit(entries[i].first, entries[i].second)) return false;
+      }
+    }
+    return true;
   }
 
   static size_t BytesOf(const Node& node) {

@@ -11,9 +11,6 @@ namespace lightcone::server {
 // See engine.h.
 class FilterDeletes {
  public:
-  // Items that one call reads at most. A call that reads so many ends with a token.
-  static constexpr int64_t kItemsReadMax = 200'000;
-
   explicit FilterDeletes(const Context& context) : context_(context) {}
 
   absl::StatusOr<DeleteByFilterAnswer> DeleteByFilter(const DeleteByFilterCall& call, const CallContext& context) const;

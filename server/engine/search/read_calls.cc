@@ -8,6 +8,7 @@
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/search/filtered_batch.h"
 #include "server/engine/search/scroll_token.h"
 #include "store/keys.h"
 
@@ -30,22 +31,6 @@ StoredItem ToStored(const ItemId& id, ItemReader::Read read, bool with_vector, c
   return item;
 }
 
-uint32_t ViewGeneration(const CollectionState& state) {
-  return state.record.active_generation != 0 ? state.record.active_generation : UINT32_MAX;
-}
-
-// The collection that a scroll reads. Under an alias that is the one of the token, wherever the alias points now: a
-// walk ends in the collection in which it began.
-absl::StatusOr<ServedPtr> FindScrolled(const Catalog& catalog, const std::string& name,
-                                       const std::optional<ScrollToken>& from) {
-  LC_ASSIGN_OR_RETURN(ServedPtr served, catalog.Find(name));
-  if (!from || from->collection == served->collection->number()) return served;
-  const bool by_alias = served->collection->name() != name;
-  absl::StatusOr<ServedPtr> begun = catalog.FindByNumber(from->collection, name);
-  if (by_alias || !begun.ok()) return begun;
-  return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
-}
-
 }  // namespace
 
 absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vector<ItemId>& ids, uint32_t generation,
@@ -58,7 +43,7 @@ absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vec
   }
   LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(parts.payload, "payload"));
   const auto state = served->collection->state();
-  uint32_t view_generation = ViewGeneration(*state);
+  uint32_t view_generation = ViewGenerationOf(*state);
   if (generation != 0) {
     LC_RETURN_IF_ERROR(state->Resolve(generation).status());
     view_generation = generation;
@@ -94,7 +79,8 @@ absl::StatusOr<RawInput> ReadCalls::GetInput(const std::string& name, const Item
   LC_RETURN_IF_ERROR(CheckItemId(id, context_.options.limits.id_bytes_max, "item"));
   const ItemReader reader(&collection);
   for (int attempt = 0; attempt < kInputRetries; ++attempt) {
-    LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems({&id, 1}, ViewGeneration(*collection.state()), /*exactly=*/false));
+    LC_ASSIGN_OR_RETURN(auto read,
+                        reader.ReadItems({&id, 1}, ViewGenerationOf(*collection.state()), /*exactly=*/false));
     if (!read[0].found) return NotFound(StrCat("no item ", ToString(id), " in collection '", collection.name(), "'"));
     const auto stored =
         context_.store->Get(Table::kInputs, keys::Input(collection.number(), read[0].record.internal_id));
@@ -133,7 +119,7 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
   LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(parts.payload, "payload"));
   const keys::Range range = keys::ItemRange(collection.number());
   LC_ASSIGN_OR_RETURN(const std::string begin, ScrollBegin(from, collection.number()));
-  const uint32_t view_generation = ViewGeneration(*collection.state());
+  const uint32_t view_generation = ViewGenerationOf(*collection.state());
   const ItemReader reader(&collection);
   const auto iterator = collection.store()->Scan(Table::kItems, begin, range.end);
   ScrollPage page;
@@ -170,7 +156,7 @@ absl::StatusOr<CountAnswer> ReadCalls::Count(const std::string& name, const std:
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   const Collection& collection = *served->collection;
   LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(node));
-  const uint32_t view_generation = ViewGeneration(*collection.state());
+  const uint32_t view_generation = ViewGenerationOf(*collection.state());
   std::map<uint32_t, uint64_t> counts;
   if (!filter) {
     for (const auto& [generations, count] : collection.progress().items) {

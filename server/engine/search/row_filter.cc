@@ -33,7 +33,9 @@ void RowFilter::LoadAll() {
     const auto record = DecodeItem(iterator->value());
     if (!record.ok()) return;  // Whoever meets this item's row reports it.
     read_.fetch_add(1, std::memory_order_relaxed);
-    const bool keeps = filter_->Matches({&record->payload_json, 0, 0});
+    const auto id = keys::ParseItem(iterator->key());
+    if (!id.ok()) return;
+    const bool keeps = filter_->Matches({&record->payload_json, 0, 0, &*id});
     absl::MutexLock lock(&mu_);
     known_[record->internal_id] = keeps;
   }
@@ -41,7 +43,7 @@ void RowFilter::LoadAll() {
 
 bool RowFilter::Keeps(uint64_t internal_id, uint32_t generation, float uncertainty) {
   FilterSubject subject{nullptr, generation, uncertainty};
-  if (!filter_->needs_payload()) return filter_->Matches(subject);
+  if (!filter_->needs_payload() && !filter_->needs_id()) return filter_->Matches(subject);
   {
     absl::ReaderMutexLock lock(&mu_);
     const auto known = known_.find(internal_id);
@@ -62,7 +64,7 @@ bool RowFilter::Keeps(uint64_t internal_id, uint32_t generation, float uncertain
   }
   read_.fetch_add(1, std::memory_order_relaxed);
   const ResolvedRow& row = (*resolved)[0];
-  if (row.found) subject.payload_json = &row.record.payload_json;
+  if (row.found) subject.payload_json = &row.record.payload_json, subject.id = &row.id;
   const bool keeps = row.found && filter_->Matches(subject);
   absl::MutexLock lock(&mu_);
   if (known_.size() < kLoadItemsMax) known_[internal_id] = keeps;
@@ -82,7 +84,8 @@ double RowFilter::EstimateShare(uint64_t next_internal_id, uint32_t view_generat
   for (const ResolvedRow& row : *rows) {
     if (!row.found || row.record.generations.empty()) continue;
     ++seen;
-    kept += filter_->Matches({&row.record.payload_json, HeadGeneration(row.record.generations, view_generation), 0});
+    kept += filter_->Matches(
+        {&row.record.payload_json, HeadGeneration(row.record.generations, view_generation), 0, &row.id});
   }
   if (seen < kSampleRowsMin) return 0.0;
   return static_cast<double>(kept) / static_cast<double>(seen);
@@ -90,7 +93,7 @@ double RowFilter::EstimateShare(uint64_t next_internal_id, uint32_t view_generat
 
 double RowFilter::EstimateShareOfRows(const IndexView& view, std::span<const uint32_t> generations,
                                       uint32_t view_generation) {
-  const bool payloads = filter_->needs_payload();
+  const bool payloads = filter_->needs_payload() || filter_->needs_id();
   const auto sample = view.SampleRows(generations, view_generation, payloads ? kSampleRows : kSampleRowsAlone);
   std::vector<ResolvedRow> records;
   if (payloads) {
@@ -105,8 +108,8 @@ double RowFilter::EstimateShareOfRows(const IndexView& view, std::span<const uin
   for (size_t i = 0; i < sample.size(); ++i) {
     if (payloads && !records[i].found) continue;
     ++seen;
-    kept += filter_->Matches(
-        {payloads ? &records[i].record.payload_json : nullptr, sample[i].generation, sample[i].uncertainty});
+    kept += filter_->Matches({payloads ? &records[i].record.payload_json : nullptr, sample[i].generation,
+                              sample[i].uncertainty, payloads ? &records[i].id : nullptr});
   }
   if (seen < kSampleRowsMin) return 0.0;
   return static_cast<double>(kept) / static_cast<double>(seen);

@@ -3,13 +3,14 @@
 #include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "server/engine/collection/collection.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
 
 constexpr char kTokenVersion = 1;
-constexpr size_t kHeaderBytes = 5, kChecksumBytes = 4, kBytesMax = 4096;
+constexpr size_t kHeaderBytes = 5, kChecksumBytes = 4, kBytesMax = 65'536;
 
 void AppendBigEndian(std::string* out, uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) out->push_back(static_cast<char>(value >> shift));
@@ -86,6 +87,16 @@ absl::StatusOr<std::string> ScrollBegin(const std::optional<ScrollToken>& token,
     return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
   }
   return token->last_key + '\0';  // the smallest key behind it
+}
+
+absl::StatusOr<ServedPtr> FindScrolled(const Catalog& catalog, const std::string& name,
+                                       const std::optional<ScrollToken>& from) {
+  LC_ASSIGN_OR_RETURN(ServedPtr served, catalog.Find(name));
+  if (!from || from->collection == served->collection->number()) return served;
+  const bool by_alias = served->collection->name() != name;
+  absl::StatusOr<ServedPtr> begun = catalog.FindByNumber(from->collection, name);
+  if (by_alias || !begun.ok()) return begun;
+  return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
 }
 
 }  // namespace lightcone::server

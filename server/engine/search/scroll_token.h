@@ -9,12 +9,14 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "server/engine/services/catalog.h"
+#include "server/engine/services/served.h"
 
 namespace lightcone::server {
 
 struct ScrollToken {
   uint32_t collection = 0;
-  std::string last_key;  // key in table kItems
+  std::string last_key;  // key in table kItems; of an ordered scroll, its place in the order
 };
 
 std::string EncodeScrollToken(const ScrollToken& token);
@@ -29,5 +31,10 @@ absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text);
 // The key of table kItems at which a walk over the collection goes on: behind the token's, or at the beginning without
 // a token. INVALID_ARGUMENT naming field 'token' for one of another collection.
 absl::StatusOr<std::string> ScrollBegin(const std::optional<ScrollToken>& token, uint32_t collection);
+
+// The collection that a scroll reads. Under an alias that is the one of the token, wherever the alias points now: a
+// walk ends in the collection in which it began.
+absl::StatusOr<ServedPtr> FindScrolled(const Catalog& catalog, const std::string& name,
+                                       const std::optional<ScrollToken>& from);
 
 }  // namespace lightcone::server

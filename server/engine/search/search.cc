@@ -191,7 +191,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
       answer.out_of_reach = std::max(answer.out_of_reach, static_cast<uint64_t>(std::max<int64_t>(0, all - met)));
     }
   }
-  CompileFilter();
+  LC_RETURN_IF_ERROR(CompileFilter());
   answer.filter_share = PassingShare();
   const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
   const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)]); };
@@ -390,7 +390,8 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
                      c.hit.uncertainty,
                      std::move(row.record.payload_json),
                      {},
-                     std::string(c.hit.segment)});
+                     std::string(c.hit.segment),
+                     c.hit.internal_id});
   }
   return call_.with_vector ? FillVectors(kept, hits) : absl::OkStatus();
 }

@@ -79,6 +79,9 @@ struct BoundVector {
 // allows leads there; else leaves it as it is. INVALID_ARGUMENT when the adapter makes no vector of it.
 absl::Status CarryQuery(const CollectionState& state, uint32_t generation, AdapterMode mode, BoundVector* query);
 
+// The internal ids that the filter's conditions on ids stand for, in views that are pinned already.
+absl::StatusOr<IdsOfConditions> FindIdsOfConditions(const Collection& collection, const Filter& filter);
+
 // When the legs of a search that begins now give up: so long before the call's deadline that what is there by then
 // still reaches the caller.
 absl::Time LegsDeadline(absl::Time deadline, absl::Time now);
@@ -119,7 +122,7 @@ class SearchRun {
 
   absl::Status ChooseGenerations();
   // The filter as bitmaps and tests, for rows of each generation, which are chosen before.
-  void CompileFilter();
+  absl::Status CompileFilter();
   // Of the collection's items, about: those that these let through, and that payloads do besides. 1 without a filter.
   double PassingShare() const;
   // What of the filter a leg's request has to say.

@@ -15,6 +15,7 @@
 #include "server/engine/live/live_figures.h"
 #include "server/engine/rollout/canary.h"
 #include "server/engine/search/search.h"
+#include "server/engine/search/search_groups.h"
 
 namespace lightcone::server {
 namespace {
@@ -23,7 +24,11 @@ constexpr size_t kKeyBytesMax = 256;
 
 absl::Status CheckSearch(const SearchCall& call, const Limits& limits) {
   LC_RETURN_IF_ERROR(CheckCount(call.queries.size(), limits.queries_max, "queries"));
-  if (call.k < 1 || call.k > limits.k_max) return InvalidField("k", StrCat(call.k), StrCat("1 .. ", limits.k_max));
+  if (call.group_by) {
+    LC_RETURN_IF_ERROR(CheckGroupBy(call, limits));
+  } else if (call.k < 1 || call.k > limits.k_max) {
+    return InvalidField("k", StrCat(call.k), StrCat("1 .. ", limits.k_max));
+  }
   if (call.offset < 0 || call.offset > limits.k_max - call.k) {
     return InvalidField("offset", StrCat(call.offset), StrCat("0 .. ", limits.k_max - call.k, " with k = ", call.k));
   }
@@ -135,6 +140,14 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
     BindQuery(collection, *state, *generation, call, i, context_.options.limits, &queries[i]);
   }
   LC_RETURN_IF_ERROR(EmbedQueries(context_, collection, *generation, call, context, &queries));
+  if (call.group_by) {
+    GroupedSearch grouped(context_, *served, *state, generation->generation, call, filter ? &*filter : nullptr,
+                          context);
+    absl::StatusOr<SearchAnswer> answer = grouped.Run(queries, selector);
+    const absl::Time ended = absl::Now();
+    served->search_times->Note(ended, ended - began);
+    return answer;
+  }
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
                 context);
   run.UseBreadths(&served->live->breadths());

@@ -3,6 +3,8 @@
 
 #include "absl/time/clock.h"
 #include "base/dcheck.h"
+#include "base/status.h"
+#include "server/engine/collection/stored_payloads.h"
 #include "server/engine/search/search.h"
 
 namespace lightcone::server {
@@ -10,19 +12,36 @@ namespace {
 
 constexpr size_t kQueriesTested = 8;
 
+// Nested conditions stay out of it: they are answered by reading payloads.
+absl::Status AddIdsOf(const FilterNode& node, const StoredPayloads& stored, IdsOfConditions* ids) {
+  if (node.kind == FilterNode::Kind::kHasId) {
+    LC_ASSIGN_OR_RETURN((*ids)[&node], stored.InternalIdsOf(node.ids));
+  }
+  if (node.kind == FilterNode::Kind::kNested) return absl::OkStatus();
+  for (const FilterNode& child : node.children) LC_RETURN_IF_ERROR(AddIdsOf(child, stored, ids));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-void SearchRun::CompileFilter() {
-  if (filter_ == nullptr) return;
+absl::StatusOr<IdsOfConditions> FindIdsOfConditions(const Collection& collection, const Filter& filter) {
+  IdsOfConditions ids;
+  if (filter.needs_id()) LC_RETURN_IF_ERROR(AddIdsOf(filter.root(), StoredPayloads(&collection), &ids));
+  return ids;
+}
+
+absl::Status SearchRun::CompileFilter() {
+  if (filter_ == nullptr) return absl::OkStatus();
   LC_DCHECK(compiled_.empty());
   const absl::Time start = absl::Now();
   const PayloadIndex& payloads = collection_->payloads();
+  LC_ASSIGN_OR_RETURN(const IdsOfConditions ids, FindIdsOfConditions(*collection_, *filter_));
   // A scan asks every row, and many queries ask many: a set is put together once for all of them.
   const bool may_test = !call_.exact && call_.queries.size() <= kQueriesTested;
   if (filter_->needs_generation()) {
-    for (const uint32_t g : generations_) compiled_[g] = payloads.Compile(filter_->root(), g, may_test);
+    for (const uint32_t g : generations_) compiled_[g] = payloads.Compile(filter_->root(), g, may_test, &ids);
   } else {
-    compiled_[0] = payloads.Compile(filter_->root(), 0, may_test);
+    compiled_[0] = payloads.Compile(filter_->root(), 0, may_test, &ids);
   }
   compile_time_ = absl::Now() - start;
   uint64_t candidates = 0;
@@ -32,11 +51,12 @@ void SearchRun::CompileFilter() {
     candidates = std::max(candidates, compiled.bounds.upper().CountMax(UINT64_MAX));
     asks = true;
   }
-  if (!asks) return;
+  if (!asks) return absl::OkStatus();
   rows_.Expect(candidates);
   keep_share_ = filter_->needs_uncertainty()
                     ? rows_.EstimateShareOfRows(*view_, generations_, view_generation_)
                     : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
+  return absl::OkStatus();
 }
 
 double SearchRun::PassingShare() const {

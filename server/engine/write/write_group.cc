@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/dcheck.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "store/envelope.h"
 #include "store/keys.h"
@@ -28,9 +29,9 @@ GroupOutcome WriteGroup::WriteToStore() {
   batch_.Reserve(3 * heads_.size() + jobs_.size() + 1);
   const absl::Status room = CheckRoom();
   for (WriteJob* job : jobs_) {
-    job->status = job->items.empty() || room.ok() ? DamageOf(*job) : room;
+    job->status = job->bytes == 0 || room.ok() ? DamageOf(*job) : room;
     if (!job->status.ok()) continue;
-    job->drop_generation != 0 ? PlanDropGeneration(job) : job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
+    Plan(job);
     durable_ = durable_ || (job->status.ok() && job->durability == Durability::kDurable);
   }
   if (changes_.empty()) {
@@ -63,7 +64,7 @@ GroupOutcome WriteGroup::WriteToStore() {
 
 absl::Status WriteGroup::CheckRoom() const {
   uint64_t bytes = 0;
-  for (const WriteJob* job : jobs_) bytes += job->items.empty() ? 0 : job->bytes;
+  for (const WriteJob* job : jobs_) bytes += job->bytes;
   if (bytes == 0) return absl::OkStatus();
   return Annotate(collection_->store()->CheckGrowth(bytes), StrCat("collection '", collection_->name(), "'"));
 }
@@ -82,6 +83,7 @@ absl::Status WriteGroup::ApplyToIndex() {
   LC_DCHECK(synced_);
   for (const Change& change : changes_) {
     collection_->payloads().Add(change.payloads);
+    collection_->payloads().Replace(change.replaced);
     const absl::Status applied = collection_->Apply(change.sequence, change.rows);
     if (!applied.ok()) {
       return Unavailable(
@@ -204,8 +206,57 @@ void WriteGroup::PlanUpsert(WriteJob* job) {
   Finish(std::move(log), std::move(change));
 }
 
-bool WriteGroup::IsExpected(const ExpectedHead& expected, const ItemRecord& head) {
-  return expected.internal_id == head.internal_id && (expected.sequence == 0 || expected.sequence == head.sequence);
+void WriteGroup::Plan(WriteJob* job) {
+  if (job->drop_generation != 0) return PlanDropGeneration(job);
+  if (job->new_payload) return PlanPayloads(job);
+  job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
+}
+
+bool WriteGroup::IsWanted(const WriteJob& job, size_t i, const ItemRecord& head) {
+  if (job.expected.empty()) return true;
+  const ExpectedHead& read = job.expected[i];
+  if (read.internal_id == head.internal_id && read.sequence == head.sequence) return true;
+  return job.still_wanted && job.still_wanted(job.ids[i], read, head);
+}
+
+void WriteGroup::PlanPayloads(WriteJob* job) {
+  std::vector<std::pair<size_t, std::string>> changed;  // place and new payload
+  uint32_t found = 0;
+  for (size_t i = 0; i < job->ids.size(); ++i) {
+    const Head& head = heads_.find(keys::Item(number_, job->ids[i]))->second;
+    if (!head) {
+      job->missing.push_back(i);
+      continue;
+    }
+    if (!IsWanted(*job, i, *head)) continue;
+    absl::StatusOr<std::string> payload = absl::UnknownError("");
+    try {
+      payload = job->new_payload(job->ids[i], head->payload_json);
+    } catch (...) {  // Nothing of the job is planned yet: it fails alone.
+      payload = StatusOfException();
+    }
+    if (!payload.ok()) {
+      job->status = payload.status();
+      return;
+    }
+    ++found;
+    if (*payload != head->payload_json) changed.emplace_back(i, *std::move(payload));
+  }
+  if (!changed.empty()) {
+    Change change;
+    change.sequence = ++progress_.sequence;
+    change.replaced.reserve(changed.size());
+    for (auto& [i, payload] : changed) {
+      std::string key = keys::Item(number_, job->ids[i]);
+      ItemRecord& record = *heads_.find(key)->second;
+      change.replaced.push_back({record.internal_id, std::move(record.payload_json), payload});
+      record.payload_json = std::move(payload);
+      record.sequence = change.sequence;
+      batch_.Put(Table::kItems, std::move(key), EncodeItem(record));
+    }
+    Finish({}, std::move(change));
+  }
+  job->result = {progress_.sequence, 0, found, {}};
 }
 
 void WriteGroup::PlanDelete(WriteJob* job) {
@@ -217,7 +268,7 @@ void WriteGroup::PlanDelete(WriteJob* job) {
     const ItemId& id = job->ids[i];
     const std::string key = keys::Item(number_, id);
     Head& head = heads_.find(key)->second;
-    if (!head || (!job->expected.empty() && !IsExpected(job->expected[i], *head))) continue;
+    if (!head || !IsWanted(*job, i, *head)) continue;
     RemoveContent(id, head, &log, &change);
     batch_.Delete(Table::kItems, key);
     head.reset();
@@ -246,7 +297,7 @@ void WriteGroup::PlanDropGeneration(WriteJob* job) {
     ++dropped;
   }
   // The sequence moves on, so that the batch is written and waited for as any other.
-  if (dropped > 0) Finish({}, {++progress_.sequence, {}, {}});
+  if (dropped > 0) Finish({}, {++progress_.sequence, {}, {}, {}});
   job->result = {progress_.sequence, 0, dropped, {}};
 }
 

@@ -42,7 +42,8 @@ class WriteGroup {
   struct Change {
     uint64_t sequence = 0;
     std::vector<RowChange> rows;                // z points into the job
-    std::vector<PayloadIndex::Entry> payloads;  // vectors of new contents, which point into the job
+    std::vector<PayloadIndex::Entry> payloads;  // payloads of new contents, which point into the job
+    std::vector<PayloadIndex::Replacement> replaced;
   };
 
   void ReadHeads();
@@ -51,8 +52,13 @@ class WriteGroup {
   // The answer to all upserts of the group where the disk has no room for them.
   absl::Status CheckRoom() const;
   void PlanUpsert(WriteJob* job);
-  static bool IsExpected(const ExpectedHead& expected, const ItemRecord& head);
+  // Whether the item is still as it was read for the job, or is meant all the same.
+  static bool IsWanted(const WriteJob& job, size_t i, const ItemRecord& head);
   void PlanDelete(WriteJob* job);
+  // Head records change, and nothing else: contents keep their internal ids, embeddings and inputs.
+  void PlanPayloads(WriteJob* job);
+  // Plans a job by its kind.
+  void Plan(WriteJob* job);
   // The index is not told: the whole generation leaves it when the last of its embeddings is gone.
   void PlanDropGeneration(WriteJob* job);
   // Places of the items to be written. Left out: with same_content what holds exactly this embedding already (a retry),

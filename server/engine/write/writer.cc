@@ -21,7 +21,7 @@ constexpr absl::Duration kWriterPoll = absl::Milliseconds(50);
 
 // Of what the job puts into the store, about.
 size_t BytesOfJob(const WriteJob& job) {
-  size_t bytes = 0;
+  size_t bytes = job.ids.size() * job.bytes_added;
   for (const PreparedItem& item : job.items) {
     bytes += item.key.size() + item.embedding.size() + item.payload_json.size() + (item.input ? item.input->size() : 0);
   }

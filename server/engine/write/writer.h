@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,21 +35,28 @@ struct PreparedItem {
   std::optional<uint64_t> expected_sequence;
 };
 
-// The content that an item must have.
+// An item as it was read.
 struct ExpectedHead {
   uint64_t internal_id = 0;
-  uint64_t sequence = 0;  // 0: whatever embedded the content meanwhile
+  uint64_t sequence = 0;
 };
 
-// One RPC batch: an upsert (items) or a delete (ids). Takes effect as a whole or not at all.
+// One RPC batch: an upsert (items), a delete, or a change of payloads (ids). Takes effect as a whole or not at all.
 struct WriteJob {
-  uint32_t generation = 0;       // 0: a delete
+  uint32_t generation = 0;       // 0: a delete or a change of payloads
   uint32_t drop_generation = 0;  // retired generation whose embeddings go; 0: the items themselves go
   bool same_content = false;
   std::vector<PreparedItem> items;
   std::vector<ItemId> ids;
-  // Of a delete: the heads that the items must still have, one an id; an item with another head stays. Empty: any.
+  // The heads that the items must still have, one an id; an item with another head stays as it is, unless still_wanted
+  // says otherwise. Empty: any.
   std::vector<ExpectedHead> expected;
+  // Whether an item that was written after it was read is meant all the same. The writer calls it; empty: it is not.
+  std::function<bool(const ItemId& id, const ExpectedHead& read, const ItemRecord& now)> still_wanted;
+  // The payload of an item after a change; an error refuses the whole job. The writer calls it with the newest payload,
+  // so that no change is lost. Empty: no change of payloads.
+  std::function<absl::StatusOr<std::string>(const ItemId& id, const std::string& payload_json)> new_payload;
+  size_t bytes_added = 0;  // bytes by which each payload may grow
   Durability durability = Durability::kDurable;
 
   // Owned by the writer from Submit on.
@@ -56,7 +64,8 @@ struct WriteJob {
   bool taken = false, done = false;
   absl::Status status;
   WriteResult result;
-  size_t written = 0;  // items, without those that were there already
+  size_t written = 0;           // items, without those that were there already
+  std::vector<size_t> missing;  // places of ids without an item, of a change of payloads
 };
 
 class WriteGroup;

@@ -1,0 +1,98 @@
+#include "server/engine/collection/payload_patch.h"
+
+#include <utility>
+
+#include "base/status.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/filter/payload_field.h"
+
+namespace lightcone::server {
+namespace {
+
+absl::StatusOr<PathKeys> PatchedPath(const std::string& path, const std::string& field) {
+  if (path.size() > kPayloadPathBytesMax) {
+    return InvalidField(field, StrCat(path.size(), " bytes long"), StrCat("at most ", kPayloadPathBytesMax));
+  }
+  return ParsePayloadPath(path, field);
+}
+
+// What a change does not use must be left out, so that no caller believes in what it does not do.
+absl::Status CheckParts(const ChangePayloadCall& call) {
+  const bool gives = call.change == PayloadChange::kSet || call.change == PayloadChange::kOverwrite;
+  const bool deletes = call.change == PayloadChange::kDeleteKeys;
+  if (gives && call.payload_json.empty()) {
+    return InvalidField("payload_json", "empty", "a JSON object where the change is SET or OVERWRITE");
+  }
+  if (!gives && !call.payload_json.empty()) {
+    return InvalidField("payload_json", "given", "left out where the change is neither SET nor OVERWRITE");
+  }
+  if (call.change != PayloadChange::kSet && !call.key.empty()) {
+    return InvalidField("key", StrCat("'", call.key, "'"), "left out where the change is not SET");
+  }
+  if (!deletes && !call.keys.empty()) {
+    return InvalidField("keys", "given", "left out where the change is not DELETE_KEYS");
+  }
+  if (!deletes) return absl::OkStatus();
+  return CheckCount(call.keys.size(), kPayloadFieldsMax, "keys");
+}
+
+}  // namespace
+
+absl::StatusOr<PayloadPatch> PayloadPatch::Make(const ChangePayloadCall& call, int64_t payload_bytes_max) {
+  LC_RETURN_IF_ERROR(CheckParts(call));
+  PayloadPatch patch;
+  patch.change_ = call.change;
+  patch.payload_bytes_max_ = payload_bytes_max;
+  if (!call.payload_json.empty()) {
+    LC_RETURN_IF_ERROR(CheckPayload(call.payload_json, payload_bytes_max, "payload_json"));
+    patch.text_ = call.payload_json;
+    patch.object_ = Json::parse(call.payload_json, nullptr, /*allow_exceptions=*/false);
+    patch.bytes_added_ = call.payload_json.size() + call.key.size();
+  }
+  if (!call.key.empty()) {
+    LC_ASSIGN_OR_RETURN(patch.keys_, PatchedPath(call.key, "key"));
+    patch.path_ = PathText(patch.keys_);
+  }
+  for (size_t i = 0; i < call.keys.size(); ++i) {
+    LC_RETURN_IF_ERROR(PatchedPath(call.keys[i], StrCat("keys[", i, "]")).status());
+  }
+  LC_ASSIGN_OR_RETURN(patch.kept_, PayloadSelector::Make({{}, call.keys}, "keys"));
+  return patch;
+}
+
+absl::Status PayloadPatch::SetAt(std::span<const std::string> keys, Json* at) const {
+  if (at->is_null()) *at = Json::object();
+  if (at->is_array()) {
+    for (Json& element : *at) LC_RETURN_IF_ERROR(SetAt(keys, &element));
+    return absl::OkStatus();
+  }
+  if (!at->is_object()) {
+    return FailedPrecondition(StrCat("a value on the way to the key '", path_, "' is a ", at->type_name(),
+                                     "; a change inside it needs an object"));
+  }
+  if (!keys.empty()) return SetAt(keys.subspan(1), &(*at)[keys[0]]);
+  for (const auto& [key, value] : object_.items()) (*at)[key] = value;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> PayloadPatch::Of(const ItemId& id, const std::string& payload_json) const {
+  switch (change_) {
+    case PayloadChange::kClear:
+      return std::string("{}");
+    case PayloadChange::kOverwrite:
+      return text_;
+    case PayloadChange::kDeleteKeys:
+      return kept_.Of(payload_json);
+    case PayloadChange::kSet:
+      break;
+  }
+  Json payload = Json::parse(payload_json, nullptr, /*allow_exceptions=*/false);
+  if (!payload.is_object()) payload = Json::object();  // The write checked it: one that does not parse has no fields.
+  const std::string step = StrCat("item ", ToString(id));
+  LC_RETURN_IF_ERROR(Annotate(SetAt(keys_, &payload), step));
+  std::string text = payload.dump();
+  LC_RETURN_IF_ERROR(Annotate(CheckPayload(text, payload_bytes_max_, "payload_json"), step));
+  return text;
+}
+
+}  // namespace lightcone::server
