@@ -57,6 +57,21 @@ constexpr Endpoint kEndpoints[] = {
      rest::RecommendPoints},
     {"Rest/RecommendPointsBatch", "POST", LC_COLLECTION "/points/recommend/batch", Needs(kRead), RestLane::kRead, true,
      rest::RecommendPointsBatch},
+    {"Rest/SetPayload", "POST", LC_COLLECTION "/points/payload", Needs(kWrite), RestLane::kWrite, true,
+     rest::SetPayload},
+    {"Rest/OverwritePayload", "PUT", LC_COLLECTION "/points/payload", Needs(kWrite), RestLane::kWrite, true,
+     rest::OverwritePayload},
+    {"Rest/DeletePayloadKeys", "POST", LC_COLLECTION "/points/payload/delete", Needs(kWrite), RestLane::kWrite, true,
+     rest::DeletePayloadKeys},
+    {"Rest/ClearPayload", "POST", LC_COLLECTION "/points/payload/clear", Needs(kWrite), RestLane::kWrite, true,
+     rest::ClearPayload},
+    {"Rest/ChangePoints", "POST", LC_COLLECTION "/points/batch", Needs(kWrite), RestLane::kWrite, true,
+     rest::ChangePoints},
+    {"Rest/FacetPoints", "POST", LC_COLLECTION "/facet", Needs(kRead), RestLane::kRead, true, rest::FacetPoints},
+    {"Rest/SearchPointGroups", "POST", LC_COLLECTION "/points/search/groups", Needs(kRead), RestLane::kRead, true,
+     rest::SearchPointGroups},
+    {"Rest/QueryPointGroups", "POST", LC_COLLECTION "/points/query/groups", Needs(kRead), RestLane::kRead, true,
+     rest::QueryPointGroups},
 };
 
 constexpr std::string_view kWholePoints = "a vector belongs to its point: upsert or delete whole points";

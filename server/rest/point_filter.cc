@@ -52,14 +52,56 @@ absl::StatusOr<FilterNode> AnyOf(const json& values, const std::string& key, con
 
 // Conditions of Qdrant that the engine has no kind of node for.
 absl::Status RefuseMissingKinds(const Fields& condition) {
-  LC_RETURN_IF_ERROR(condition.Refuse("has_id", "filter by fields, or fetch points by their ids"));
-  LC_RETURN_IF_ERROR(
-      condition.Refuse("nested", "conditions hold for any element of an array, not for one and the same"));
   LC_RETURN_IF_ERROR(condition.Refuse("has_vector", "every point has a vector"));
-  for (const char* geo : {"geo_radius", "geo_bounding_box", "geo_polygon"}) {
-    LC_RETURN_IF_ERROR(condition.Refuse(geo, "there are no places in filters"));
+  return condition.Refuse("geo_polygon", "places are found by geo_radius and geo_bounding_box");
+}
+
+absl::StatusOr<std::string> KeyOf(const Fields& fields) {
+  LC_ASSIGN_OR_RETURN(const json* const key, fields.Require("key", "a path into the payload"));
+  if (!key->is_string()) return InvalidField(fields.At("key"), ShownJson(*key), "a path into the payload");
+  return PayloadPathFrom(key->get<std::string>(), fields.At("key"));
+}
+
+absl::StatusOr<FilterNode> HasIdFrom(const json& given, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(std::vector<ItemId> ids, PointIdsFrom(given, path));
+  if (ids.empty()) return GroupNode(Kind::kOr);
+  FilterNode node = GroupNode(Kind::kHasId);
+  node.ids = std::move(ids);
+  return node;
+}
+
+absl::StatusOr<FilterNode> NestedFrom(const json& given, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields nested, Fields::Of(given, path));
+  LC_ASSIGN_OR_RETURN(std::string key, KeyOf(nested));
+  LC_ASSIGN_OR_RETURN(const json* const filter, nested.Require("filter", "a filter"));
+  LC_ASSIGN_OR_RETURN(FilterNode child, PointFilterFrom(*filter, nested.At("filter")));
+  FilterNode node = FieldNode(Kind::kNested, std::move(key));
+  node.children.push_back(std::move(child));
+  return node;
+}
+
+absl::StatusOr<GeoPoint> PlaceFrom(const Fields& fields, const char* name) {
+  LC_ASSIGN_OR_RETURN(const json* const given, fields.Require(name, "{lon, lat}"));
+  LC_ASSIGN_OR_RETURN(const Fields place, Fields::Of(*given, fields.At(name)));
+  LC_ASSIGN_OR_RETURN(const std::optional<double> lon, place.Number("lon"));
+  LC_ASSIGN_OR_RETURN(const std::optional<double> lat, place.Number("lat"));
+  if (lon && lat && IsPlace({*lon, *lat})) return GeoPoint{*lon, *lat};
+  return InvalidField(fields.At(name), "no place", "lon of -180 .. 180 and lat of -90 .. 90");
+}
+
+absl::StatusOr<FilterNode> GeoFrom(const json& given, const std::string& key, bool radius, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields geo, Fields::Of(given, path));
+  FilterNode node = FieldNode(radius ? Kind::kGeoRadius : Kind::kGeoBox, key);
+  if (radius) {
+    LC_ASSIGN_OR_RETURN(node.center, PlaceFrom(geo, "center"));
+    LC_ASSIGN_OR_RETURN(const std::optional<double> metres, geo.Number("radius"));
+    if (!metres) return InvalidField(geo.At("radius"), "missing", "metres");
+    node.radius = *metres;
+  } else {
+    LC_ASSIGN_OR_RETURN(node.top_left, PlaceFrom(geo, "top_left"));
+    LC_ASSIGN_OR_RETURN(node.bottom_right, PlaceFrom(geo, "bottom_right"));
   }
-  return absl::OkStatus();
+  return node;
 }
 
 absl::StatusOr<FilterNode> MatchFrom(const json& match, const std::string& key, const std::string& path) {
@@ -75,10 +117,16 @@ absl::StatusOr<FilterNode> MatchFrom(const json& match, const std::string& key, 
     LC_ASSIGN_OR_RETURN(FilterNode among, AnyOf(*except, key, fields.At("except")));
     return GroupNode(Kind::kAnd, {FieldNode(Kind::kExists, key), Not(std::move(among))});
   }
-  for (const char* text : {"text", "text_any", "phrase"}) {
-    LC_RETURN_IF_ERROR(fields.Refuse(text, "match a whole text by 'value'"));
+  for (const auto& [name, how] :
+       {std::pair("text", FilterNode::TextMatch::kWords), std::pair("text_any", FilterNode::TextMatch::kAnyWord),
+        std::pair("phrase", FilterNode::TextMatch::kPhrase)}) {
+    if (fields.Find(name) == nullptr) continue;
+    FilterNode node = FieldNode(Kind::kText, key);
+    node.match = how;
+    LC_ASSIGN_OR_RETURN(node.text, fields.Text(name));
+    return node;
   }
-  return InvalidField(path, "without a known member", "one of value, any, except");
+  return InvalidField(path, "without a known member", "one of value, any, except, text, text_any, phrase");
 }
 
 // A bound of a range, a number or an instant.
@@ -120,12 +168,6 @@ absl::StatusOr<FilterNode> ValuesCountFrom(const json& counts, const std::string
   return node;
 }
 
-absl::StatusOr<std::string> KeyOf(const Fields& fields) {
-  LC_ASSIGN_OR_RETURN(const json* const key, fields.Require("key", "a path into the payload"));
-  if (!key->is_string()) return InvalidField(fields.At("key"), ShownJson(*key), "a path into the payload");
-  return PayloadPathFrom(key->get<std::string>(), fields.At("key"));
-}
-
 absl::StatusOr<FilterNode> EmptyOrNull(const Fields& condition, const char* name) {
   const bool empty = std::string_view(name) == "is_empty";
   const json& given = *condition.Find(name);
@@ -149,12 +191,14 @@ absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, const std::
     if (condition.Find(group) != nullptr) return PointFilterFrom(json_condition, path);
   }
   LC_RETURN_IF_ERROR(RefuseMissingKinds(condition));
+  if (const json* ids = condition.Find("has_id")) return HasIdFrom(*ids, condition.At("has_id"));
+  if (const json* nested = condition.Find("nested")) return NestedFrom(*nested, condition.At("nested"));
   for (const char* name : {"is_empty", "is_null"}) {
     if (condition.Find(name) != nullptr) return EmptyOrNull(condition, name);
   }
   if (condition.Find("key") == nullptr) {
     return InvalidField(path, "without a known member",
-                        "key with match, range or values_count; is_empty; is_null; must, should, must_not, min_should");
+                        "key with a condition; has_id; nested; is_empty; is_null; must, should, must_not, min_should");
   }
   LC_ASSIGN_OR_RETURN(const std::string key, KeyOf(condition));
   std::vector<FilterNode> all;
@@ -170,7 +214,15 @@ absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, const std::
     LC_ASSIGN_OR_RETURN(FilterNode node, ValuesCountFrom(*counts, key, condition.At("values_count")));
     all.push_back(std::move(node));
   }
-  if (all.empty()) return InvalidField(path, "without a condition", "one of match, range, values_count");
+  for (const char* name : {"geo_radius", "geo_bounding_box"}) {
+    const json* geo = condition.Find(name);
+    if (geo == nullptr) continue;
+    LC_ASSIGN_OR_RETURN(FilterNode node,
+                        GeoFrom(*geo, key, std::string_view(name) == "geo_radius", condition.At(name)));
+    all.push_back(std::move(node));
+  }
+  if (all.empty())
+    return InvalidField(path, "without a condition", "one of match, range, values_count, geo_radius, geo_bounding_box");
   return all.size() == 1 ? std::move(all[0]) : GroupNode(Kind::kAnd, std::move(all));
 }
 

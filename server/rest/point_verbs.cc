@@ -213,7 +213,7 @@ Answer DeletePoints(const RestCall& call) {
 Answer ScrollPoints(const RestCall& call) {
   LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(call.body, ""));
   LC_RETURN_IF_ERROR(RefuseShards(body));
-  LC_RETURN_IF_ERROR(body.Refuse("order_by", "points are listed by their ids"));
+  if (body.Find("order_by") != nullptr) return ScrollPointsInOrder(call);
   const int64_t items_max = call.engine.options().limits.page_items_max;
   LC_ASSIGN_OR_RETURN(const int64_t limit, body.Whole("limit", 10, 1, items_max));
   LC_ASSIGN_OR_RETURN(const PointParts parts, PointPartsOf(body, /*payload_by_default=*/true));

@@ -188,32 +188,45 @@ absl::Status ReadExamples(const RestCall& call, const Fields& examples, PointQue
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query) {
-  SearchCall& search = query.search;
+std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts) {
+  return ScoredPointText(hit, ScoreOf(metric, hit.distance), parts);
+}
+
+absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* query, Metric* metric) {
+  SearchCall& search = query->search;
   LC_ASSIGN_OR_RETURN(const CollectionStatus status, call.engine.GetCollection(search.collection));
-  if (query.score_threshold) search.distance_max = DistanceOf(status.metric, *query.score_threshold);
-  search.with_payload = query.parts.payload;
-  if (query.parts.payload) search.payload = query.parts.selection;
-  search.with_vector = query.parts.vector;
-  LC_RETURN_IF_ERROR(UseGeneration(call, query.parts.vector_name, "with_vector", &query));
-  const auto wanted = static_cast<size_t>(search.k);
-  int64_t offset = 0;
-  MakeRoomForLeftOut(call.engine.options().limits, &query, &offset);
+  *metric = status.metric;
+  if (query->score_threshold) search.distance_max = DistanceOf(status.metric, *query->score_threshold);
+  search.with_payload = query->parts.payload;
+  if (query->parts.payload) search.payload = query->parts.selection;
+  search.with_vector = query->parts.vector;
+  LC_RETURN_IF_ERROR(UseGeneration(call, query->parts.vector_name, "with_vector", query));
   LC_ASSIGN_OR_RETURN(SearchAnswer answer, call.engine.Search(search, call.context));
   if (answer.results.size() != 1) return Internal("a search of one query without an answer");
-  LC_RETURN_IF_ERROR(answer.results[0].status);
-  std::vector<EngineHit>& hits = answer.results[0].hits;
+  QueryAnswer& found = answer.results[0];
+  LC_RETURN_IF_ERROR(found.status);
+  const std::vector<ItemId>& out = query->left_out;
+  const auto is_out = [&](const EngineHit& hit) { return std::find(out.begin(), out.end(), hit.id) != out.end(); };
+  std::erase_if(found.hits, is_out);
+  for (HitGroup& group : found.groups) std::erase_if(group.hits, is_out);
+  std::erase_if(found.groups, [](const HitGroup& group) { return group.hits.empty(); });
+  return std::move(found);
+}
+
+absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query) {
+  const auto wanted = static_cast<size_t>(query.search.k);
+  int64_t offset = 0;
+  MakeRoomForLeftOut(call.engine.options().limits, &query, &offset);
+  Metric metric{};
+  LC_ASSIGN_OR_RETURN(QueryAnswer answer, AnswerPointQuery(call, &query, &metric));
+  std::vector<EngineHit>& hits = answer.hits;
   if (!query.left_out.empty()) {
-    const std::vector<ItemId>& out = query.left_out;
-    std::erase_if(hits, [&](const EngineHit& hit) { return std::find(out.begin(), out.end(), hit.id) != out.end(); });
     hits.erase(hits.begin(), hits.begin() + std::min(offset, static_cast<int64_t>(hits.size())));
     if (hits.size() > wanted) hits.resize(wanted);
   }
   std::vector<std::string> points;
   points.reserve(hits.size());
-  for (const EngineHit& hit : hits) {
-    points.push_back(ScoredPointText(hit, ScoreOf(status.metric, hit.distance), query.parts));
-  }
+  for (const EngineHit& hit : hits) points.push_back(HitText(metric, hit, query.parts));
   return points;
 }
 

@@ -32,6 +32,15 @@ absl::Status UseGeneration(const RestCall& call, const std::string& name, std::s
 // mean of the positive ones alone.
 absl::Status ReadExamples(const RestCall& call, const Fields& examples, PointQuery* query);
 
+// The member "query" of a body: an id, a vector, a text, nearest, or recommend.
+absl::Status ReadPointQuery(const RestCall& call, const nlohmann::json& given, const std::string& field,
+                            PointQuery* query);
+
+// What the engine answers, without the points that the query is made of. `metric` becomes the collection's.
+absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* query, Metric* metric);
+// A hit with its score by the metric.
+std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts);
+
 // The hits, each with its score: the cosine, the dot product, or the distance.
 absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query);
 

@@ -30,7 +30,17 @@ Answer GetPoints(const RestCall& call);
 Answer GetPoint(const RestCall& call);
 Answer DeletePoints(const RestCall& call);
 Answer ScrollPoints(const RestCall& call);
+// A page in the order of a payload field, "order_by". There is no next one: "start_from" goes on.
+Answer ScrollPointsInOrder(const RestCall& call);
 Answer CountPoints(const RestCall& call);
+Answer FacetPoints(const RestCall& call);
+
+// Payloads, and lists of changes, which are made one after the other.
+Answer SetPayload(const RestCall& call);
+Answer OverwritePayload(const RestCall& call);
+Answer DeletePayloadKeys(const RestCall& call);
+Answer ClearPayload(const RestCall& call);
+Answer ChangePoints(const RestCall& call);
 
 // Searches.
 Answer SearchPoints(const RestCall& call);
@@ -39,5 +49,7 @@ Answer QueryPoints(const RestCall& call);
 Answer QueryPointsBatch(const RestCall& call);
 Answer RecommendPoints(const RestCall& call);
 Answer RecommendPointsBatch(const RestCall& call);
+Answer SearchPointGroups(const RestCall& call);
+Answer QueryPointGroups(const RestCall& call);
 
 }  // namespace lightcone::server::rest

@@ -1,0 +1,64 @@
+// Changes of payloads, facets, groups and orders over REST.
+#include "tests/rest/rest_fixture.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class RestPayloads : public RestTest {
+ protected:
+  void SetUp() override {
+    RestTest::SetUp();
+    Create("Dot");
+    Upsert(json::parse(R"([{"id": 1, "vector": [1, 0], "payload": {"city": "Oslo", "n": 3}},
+                           {"id": 2, "vector": [2, 0], "payload": {"city": "Bern", "n": 1}},
+                           {"id": 3, "vector": [3, 0], "payload": {"city": "Oslo", "n": 2}}])"));
+  }
+  json PayloadOf(int id) { return Get("/collections/c/points/" + std::to_string(id)).result()["payload"]; }
+};
+
+TEST_F(RestPayloads, PayloadsAreSetOverwrittenAndClearedInTheOrderOfTheList) {
+  const Reply done = Send("POST", "/collections/c/points/batch?wait=true", R"({"operations": [
+      {"set_payload": {"payload": {"n": 7}, "points": [1]}},
+      {"overwrite_payload": {"payload": {"x": 1}, "filter": {"must": [{"key": "city", "match": {"value": "Bern"}}]}}},
+      {"delete_payload": {"keys": ["city"], "points": [3]}},
+      {"delete": {"points": [2]}}]})");
+  ASSERT_EQ(done.status, 200) << done.text;
+  EXPECT_EQ(done.result().size(), 4u);
+  EXPECT_EQ(PayloadOf(1), json({{"city", "Oslo"}, {"n", 7}}));
+  EXPECT_EQ(PayloadOf(3), json({{"n", 2}}));
+  EXPECT_EQ(Get("/collections/c/points/2").status, 404);
+  EXPECT_EQ(Post("/collections/c/points/payload/clear", {{"points", {1}}}).status, 200);
+  EXPECT_EQ(PayloadOf(1), json::object());
+  const Reply wrong = Send("POST", "/collections/c/points/batch", R"({"operations": [{"update_vectors": {}}]})");
+  EXPECT_EQ(wrong.status, 501) << wrong.text;
+  EXPECT_EQ(Send("POST", "/collections/c/points/payload", R"({"payload": [1], "points": [1]})").status, 400);
+}
+
+TEST_F(RestPayloads, FieldsCountGroupAndOrderPoints) {
+  for (const auto& [field, type] : {std::pair("city", "keyword"), std::pair("n", "integer")}) {
+    const Reply made = Put("/collections/c/index?wait=true", {{"field_name", field}, {"field_schema", type}});
+    ASSERT_EQ(made.status, 200) << made.text;
+  }
+  const Reply facet = Post("/collections/c/facet", {{"key", "city"}});
+  EXPECT_EQ(facet.result()["hits"], json::parse(R"([{"value": "Oslo", "count": 2}, {"value": "Bern", "count": 1}])"))
+      << facet.text;
+  const Reply groups = Post("/collections/c/points/query/groups",
+                            {{"query", {1, 0}}, {"group_by", "city"}, {"group_size", 1}, {"limit", 2}});
+  ASSERT_EQ(groups.status, 200) << groups.text;
+  EXPECT_EQ(groups.result()["groups"][0]["id"], "Oslo");
+  EXPECT_EQ(IdsOf(groups.result()["groups"][0]["hits"]), json({3}));
+  const Reply ordered =
+      Send("POST", "/collections/c/points/scroll", R"({"order_by": {"key": "n", "direction": "desc"}, "limit": 2})");
+  EXPECT_EQ(IdsOf(ordered.result()["points"]), json({1, 3})) << ordered.text;
+}
+
+TEST_F(RestPayloads, FiltersKnowIds) {
+  const Reply counted = Send("POST", "/collections/c/points/count", R"({"filter": {"must": [{"has_id": [1, 9]}]}})");
+  EXPECT_EQ(counted.result()["count"], 1) << counted.text;
+}
+
+}  // namespace
+}  // namespace lightcone::server
