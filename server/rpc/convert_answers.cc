@@ -55,13 +55,13 @@ void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse
 namespace {
 
 void HitToWire(EngineHit hit, v1::Hit* to) {
-  ToWire(hit.id, to->mutable_id());
+  server::ToWire(hit.id, to->mutable_id());
   to->set_distance(hit.distance);
   to->set_score(hit.score);
   to->set_generation(hit.generation);
   to->set_uncertainty(hit.uncertainty);
   to->set_payload_json(std::move(hit.payload_json));
-  if (!hit.vector.empty()) ToWire(hit.vector, to->mutable_vector());
+  if (!hit.vector.empty()) server::ToWire(hit.vector, to->mutable_vector());
 }
 
 v1::SearchPlan PlanOf(SearchPlan plan) {

@@ -84,8 +84,8 @@ SearchProfile SearchRun::ProfileOf(std::span<const Leg> legs) const {
   for (const Leg& leg : legs) {
     if (!leg.result.ok()) continue;
     const SearchResult& result = *leg.result;
-    profile.legs.push_back({leg.query, leg.generation, leg.fused(), leg.older_weight, result.rows_scored,
-                            result.rows_refined, result.rows_reranked, result.rows_adapted, result.segments});
+    profile.legs.push_back({leg.query, leg.generation, result.rows_scored, result.rows_refined, result.rows_reranked,
+                            result.rows_adapted, result.segments, leg.fused(), leg.older_weight});
   }
   if (!compiled_.empty()) {
     profile.indexed_fields = compiled_.begin()->second.indexed;
