@@ -31,7 +31,7 @@ struct ConsoleOptions {
   Sessions* sessions = nullptr;   // where keys are asked for
   // Observes what an operator did or tried: "Console/activate", how it ended, how long it took. May be empty. Runs on
   // any thread.
-  std::function<void(std::string_view method, const absl::Status& status, absl::Duration elapsed)> observe;
+  std::function<void(std::string_view method, const absl::Status& status, absl::Duration elapsed)> observe = {};
 };
 
 // Every method that is observed.

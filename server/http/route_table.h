@@ -32,7 +32,7 @@ struct Route {
   HttpLane lane = HttpLane::kCalls;
   bool takes_any_host = false;  // else the Host header must name this server
   size_t body_bytes_max = 0;    // a larger body is refused before it is read
-  std::function<HttpAnswer(const HttpRequest&)> handle;
+  std::function<HttpAnswer(const HttpRequest&)> handle = {};
   // In place of `handle`, whatever the lane: called on the thread that serves every connection, and must not wait.
   // Calls `done` once, then or later, on any thread, and not after the server's Stop has returned.
   std::function<void(HttpRequest request, std::function<void(HttpAnswer)> done)> begin = {};

@@ -74,7 +74,9 @@ TEST(FilterKinds, BadConditionsAreNamed) {
   refused(TextNode("t", Match::kWords, " -"), {"filter.text.words", "at least one word"});
   refused(TextNode("t", Match::kPrefix, ""), {"filter.text.prefix"});
   refused(TextNode("$generation", Match::kPrefix, "a"), {"filter.text.field"});
-  refused(FilterNode{.kind = Kind::kHasId}, {"filter.has_id.ids", "empty"});
+  FilterNode none;
+  none.kind = Kind::kHasId;
+  refused(none, {"filter.has_id.ids", "empty"});
   FilterNode many;
   many.kind = Kind::kHasId;
   many.ids.assign(65'537, Id(1));

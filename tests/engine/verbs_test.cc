@@ -256,7 +256,9 @@ TEST_F(Verbs, FacetsCountAsAModelDoesByIndexAndByReading) {
     }
     for (size_t i = 0; i < answer->values.size(); ++i) {
       counted[answer->values[i].first] = answer->values[i].second;
-      if (i > 0) EXPECT_GE(answer->values[i - 1].second, answer->values[i].second);
+      if (i > 0) {
+        EXPECT_GE(answer->values[i - 1].second, answer->values[i].second);
+      }
     }
     EXPECT_EQ(counted, expected) << field;
     EXPECT_EQ(answer->distinct, expected.size());
