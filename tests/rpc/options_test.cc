@@ -113,6 +113,9 @@ std::string PageOf(const Option& option) {
   const std::string group = option.key.substr(0, option.key.find('.'));
   if (group == "index") return "index-options.md";
   if (group == "rpc") return "call-options.md";
+  if (group == "auth" || group == "tls" || group == "http" || group == "console" || group == "audit") {
+    return "trust-options.md";
+  }
   return group == "limits" || group == "encoder" || group == "helper" ? "limit-options.md" : "options.md";
 }
 

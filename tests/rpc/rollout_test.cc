@@ -55,6 +55,28 @@ TEST_F(Rollout, ProbesArePutListedAndRefusedByField) {
   EXPECT_THAT(Put(bad, &put), Fails(StatusCode::INVALID_ARGUMENT, "probes[0].label"));
 }
 
+// A pair that passes, with a calibration, one that was not found, and both queries.
+PairReport CalibratedPair() {
+  PairReport pair;
+  pair.item_generation = 1;
+  pair.verdict = Verdict::kPassed;
+  pair.ways.resize(3);
+  CalibrationReport& found = pair.ways[0].calibration.emplace();
+  found.map = {0.5, 1.25};
+  found.cmc1_gain = {0.1, 0.05, 0.2, 60};
+  found.map_gain = {0.3, 0.25, 0.4, 60};
+  found.mixture = {{0.25, 0.5, 0.75}};
+  found.wins = found.dips = true;
+  pair.ways[1].calibration.emplace().none_because = "too few";
+  pair.ways[2].missed = 0.25;
+  pair.every_item = true;
+  pair.both.resize(1);
+  pair.both[0].way = AdapterMode::kItem;
+  pair.both[0].older_weight = 0.25;
+  pair.both_pass = true;
+  return pair;
+}
+
 TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
   auto fake = std::make_unique<FakeEngine>();
   ValidateCall asked;
@@ -63,25 +85,8 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
     return std::string("4");
   };
   fake->on_get_generation = []() -> absl::StatusOr<GenerationStatus> {
-    PairReport pair;
-    pair.item_generation = 1;
-    pair.verdict = Verdict::kPassed;
-    pair.ways.resize(3);
-    CalibrationReport& found = pair.ways[0].calibration.emplace();
-    found.map = {0.5, 1.25};
-    found.cmc1_gain = {0.1, 0.05, 0.2, 60};
-    found.map_gain = {0.3, 0.25, 0.4, 60};
-    found.mixture = {{0.25, 0.5, 0.75}};
-    found.wins = found.dips = true;
-    pair.ways[1].calibration.emplace().none_because = "too few";
-    pair.ways[2].missed = 0.25;
-    pair.every_item = true;
-    pair.both.resize(1);
-    pair.both[0].way = AdapterMode::kItem;
-    pair.both[0].older_weight = 0.25;
-    pair.both_pass = true;
     auto report = std::make_shared<ValidationReport>();
-    report->pairs = {pair};
+    report->pairs = {CalibratedPair()};
     GenerationStatus status;
     status.validation = report;
     return status;
