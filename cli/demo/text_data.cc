@@ -145,7 +145,7 @@ absl::Status ChooseModels(const std::string& folder, std::string* old_model, std
       std::map<std::string, int64_t> others = dimension_of;
       others.erase(*old_model);
       *new_model = std::max_element(others.begin(), others.end(), shorter)->first;
-      if (dimension_of[*new_model] == dimension_of[*old_model]) {
+      if (dimension_of[*new_model] <= dimension_of[*old_model]) {
         return InvalidField("--new", "absent",
                             StrCat("a name, since no model has more numbers than '", *old_model, "'; the models in '",
                                    folder, "': ", ModelsText(models)));
