@@ -422,6 +422,7 @@ TEST_F(CalibratedMixture, ARecordWithoutTheFieldLoadsAndRanksPlainly) {
     ASSERT_TRUE(record.ok()) << record.status();
     auto report = std::make_shared<ValidationReport>(*record->validation);
     for (WayReport& way : report->pairs[0].ways) way.calibration.reset();
+    report->pairs[0].both.clear();
     record->validation = report;
     const std::string bytes = Encode(*record);
     EXPECT_EQ(bytes.find("calibration"), std::string::npos);

@@ -1,6 +1,7 @@
 // A whole server over a real store, and a client of its REST paths on loopback. Threads: belongs to one thread.
 #pragma once
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,6 +29,7 @@ class RestTest : public testing::Test {
   };
 
   void SetUp() override {
+    std::signal(SIGPIPE, SIG_IGN);  // The client writes on where the server has refused the rest of a body.
     ServerConfig config;
     config.listen = "127.0.0.1:0";
     config.http_listen = "127.0.0.1:0";

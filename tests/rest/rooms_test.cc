@@ -66,7 +66,7 @@ TEST_F(RestRoom, ErrorsHaveTheEnvelopeOfErrors) {
   EXPECT_FALSE(missing.body.contains("result"));
   EXPECT_EQ(Get("/collections?timeout=0").status, 400);
   EXPECT_EQ(Get("/collections?timeout=5").status, 200);
-  EXPECT_EQ(Send("POST", "/collections/c/points/nothing", "{}").status, 404);
+  EXPECT_EQ(Send("POST", "/collections/c/nothing", "{}").status, 404);
   EXPECT_EQ(Send("DELETE", "/collections/c/points").status, 405);
 }
 

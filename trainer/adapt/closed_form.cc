@@ -102,8 +102,8 @@ Tensor FitProcrustes(const Tensor& x, const Tensor& y, bool scaled) {
 LowRank FactorLowRank(const Tensor& w, const Tensor& x, int64_t rank) {
   torch::NoGradGuard no_grad;
   const auto [values, vectors] = torch::linalg_eigh(MomentsOf(x, x.narrow(1, 0, 1), x.size(0)).xx);
-  // The floor avoids a division by 0 in directions that no row has.
-  const double floor = std::max(values.max().item<double>() * 1e-9, 1e-300);
+  // The floors keep directions that no row has, and rows that are all alike, from factors beyond float32.
+  const double floor = std::max(values.max().item<double>() * 1e-9, 1e-12);
   const Tensor root = torch::sqrt(torch::clamp_min(values, floor));
   const auto [u, s, vt] = torch::linalg_svd(torch::matmul(w, vectors) * root.unsqueeze(0), /*full_matrices=*/false);
   const Tensor share = torch::sqrt(s.narrow(0, 0, rank));
