@@ -196,7 +196,6 @@ class Items(ServerCase):
         with self.assertRaises(lightcone.LightconeError):
             answers[0]
 
-
     def test_queries_carry_vectors_of_older_generations(self):
         name = self.collection("both")
         z = vectors(40)

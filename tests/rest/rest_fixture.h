@@ -1,7 +1,6 @@
 // A whole server over a real store, and a client of its REST paths on loopback. Threads: belongs to one thread.
 #pragma once
 
-#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,7 +28,6 @@ class RestTest : public testing::Test {
   };
 
   void SetUp() override {
-    std::signal(SIGPIPE, SIG_IGN);  // The client writes on where the server has refused the rest of a body.
     ServerConfig config;
     config.listen = "127.0.0.1:0";
     config.http_listen = "127.0.0.1:0";
@@ -39,9 +37,13 @@ class RestTest : public testing::Test {
     auto server = RunningServer::Start(config);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    const std::string& address = server_->bound().http;
-    client_ = std::make_unique<httplib::Client>("127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)));
+    client_ = std::make_unique<httplib::Client>("127.0.0.1", Port());
     client_->set_read_timeout(60);
+  }
+
+  int Port() const {
+    const std::string& address = server_->bound().http;
+    return std::stoi(address.substr(address.rfind(':') + 1));
   }
 
   Reply Send(const std::string& method, const std::string& path, const std::string& text = "",

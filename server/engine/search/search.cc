@@ -126,6 +126,10 @@ absl::Status SearchRun::ChooseGenerations(const std::vector<BoundVector>& querie
   if (std::any_of(generations_.begin(), generations_.end(), reached)) return absl::OkStatus();
   const std::vector<uint32_t> present = view_->Generations(state_.record.last_generation);
   if (present.empty()) return absl::OkStatus();  // an empty collection
+  // Queries that failed say why themselves.
+  if (std::none_of(queries.begin(), queries.end(), [](const BoundVector& q) { return q.status.ok(); })) {
+    return absl::OkStatus();
+  }
   return FailedPrecondition(StrCat(
       "queries of generation ", generation_, " cannot be compared with the items of ", "collection '",
       state_.record.name, "', which generation ", Listed(present), " embedded: out of reach",
