@@ -1,5 +1,6 @@
 #include "stats/distance_fusion.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -7,6 +8,8 @@
 
 namespace lightcone {
 namespace {
+
+constexpr double kRangeMin = 1e-6;  // of cosine distances: below it float32 vectors are all alike
 
 // A deviation that a division may be made by: not that of distances that rounding alone tells apart.
 double UsableDeviation(double deviation, double size) {
@@ -58,6 +61,21 @@ DistanceFusion DistanceFusion::Make(std::span<const double> older, std::span<con
   fusion.older_slope = older_weight * to.deviation / (from.deviation * spread);
   fusion.newer_slope = (1 - older_weight) / spread;
   fusion.offset = to.mean - fusion.older_slope * from.mean - fusion.newer_slope * to.mean;
+  return fusion;
+}
+
+DistanceFusion DistanceFusion::MakeConditioned(std::span<const double> older, std::span<const double> newer,
+                                               double older_self, double newer_self, double older_weight) {
+  LC_DCHECK(older.size() == newer.size());
+  LC_DCHECK(older_weight >= 0 && older_weight < 1);
+  const DistanceScale from = DistanceScale::Of(older);
+  const double error = std::max(0.0, std::isfinite(newer_self) ? newer_self : DistanceScale::Of(newer).mean);
+  const double range = from.mean - older_self;
+  // A query that is as far from itself as from everything says nothing of what is like it.
+  if (!(range > kRangeMin)) return {};
+  DistanceFusion fusion;
+  fusion.older_slope = older_weight / (1 - older_weight) * error / range;
+  fusion.offset = -fusion.older_slope * from.mean;
   return fusion;
 }
 

@@ -25,6 +25,16 @@ struct DistanceFusion {
   // rows; pairs that are not both finite are left out. REQUIRES: both are as long; 0 <= older_weight <= 1.
   static DistanceFusion Make(std::span<const double> older, std::span<const double> newer, double older_weight);
 
+  // newer - a like(older), a = e older_weight / (1 - older_weight): `like` runs from 0 at the mean of the older
+  // distances to 1 at the query's own, and e is how far the newer model's way takes the query's own older vector from
+  // its newer one. As if the query were one more pair of vectors that the way had been fitted from: the posterior mean
+  // of a Gaussian process moves by covariance with the new point times its error (Rasmussen & Williams 2006, equation
+  // 2.25). A way that carries the query well ranks almost alone. `older_self`, `newer_self`: distances of the query's
+  // own older vector; where the way makes none of it, `newer_self` is infinite, and e the mean of the newer distances.
+  // REQUIRES: as Make; older_weight < 1.
+  static DistanceFusion MakeConditioned(std::span<const double> older, std::span<const double> newer,
+                                        double older_self, double newer_self, double older_weight);
+
   double Of(double older, double newer) const { return offset + older_slope * older + newer_slope * newer; }
 };
 

@@ -55,6 +55,7 @@ OrderedJson ProfileJson(const v1::SearchProfile& profile) {
                             {"rows_adapted", leg.rows_adapted()},
                             {"fused", leg.fused()},
                             {"older_weight", leg.older_weight()},
+                            {"conditioned", leg.conditioned()},
                             {"segments", std::move(segments)}});
   }
   json["indexed_fields"] = OrderedJson::array();
@@ -87,7 +88,8 @@ std::string ProfileText(const v1::SearchProfile& profile) {
   for (const auto& leg : profile.legs()) {
     if (leg.older_weight() == 0) continue;
     text += StrCat("query ", leg.query(), ", items of generation ", leg.generation(), ": ranked by ",
-                   leg.fused() ? StrCat("both vectors, the older one's weight ", Number(leg.older_weight()))
+                   leg.fused() ? StrCat("both vectors, the older one's weight ", Number(leg.older_weight()),
+                                        leg.conditioned() ? ", conditioned" : "")
                                : "the older vector alone",
                    "\n");
   }

@@ -16,7 +16,7 @@ std::string WayName(v1::ValidationWay way) {
 
 std::string WayText(const v1::WayValidation& way) {
   if (way.way() != v1::VALIDATION_WAY_BOTH) return StrCat(WayName(way.way()), way.in_reach() ? "" : " (out of reach)");
-  return StrCat("both: ", Number(way.older_weight()), " old beside ", WayName(way.beside()));
+  return StrCat("both: ", Number(way.older_weight()), way.conditioned() ? " old, conditioned, beside " : " old beside ", WayName(way.beside()));
 }
 
 OrderedJson CalibrationJson(const v1::WayCalibration& calibration) {
@@ -29,6 +29,7 @@ OrderedJson WayJson(const v1::WayValidation& way) {
   if (way.way() == v1::VALIDATION_WAY_BOTH) {
     json["beside"] = WayName(way.beside());
     json["older_weight"] = way.older_weight();
+    json["conditioned"] = way.conditioned();
   }
   json.update(FieldsJson(way, {"in_reach", "figures", "cmc1_gain", "map_gain", "mixture", "dips"}));
   if (way.has_calibration()) json["calibration"] = CalibrationJson(way.calibration());

@@ -125,6 +125,7 @@ void ToWire(const SearchProfile& profile, v1::SearchProfile* out) {
     to->set_rows_adapted(static_cast<uint64_t>(leg.rows_adapted));
     to->set_fused(leg.fused);
     to->set_older_weight(leg.older_weight);
+    to->set_conditioned(leg.conditioned);
   }
   for (const std::string& field : profile.indexed_fields) out->add_indexed_fields(field);
   for (const std::string& field : profile.unindexed_fields) out->add_unindexed_fields(field);

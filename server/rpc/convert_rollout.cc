@@ -107,9 +107,10 @@ void ToWire(const CalibrationReport& calibration, v1::WayCalibration* out) {
 }
 
 void ToWire(const WayReport& way, v1::WayValidation* out) {
-  out->set_way(way.older_weight ? v1::VALIDATION_WAY_BOTH : WayOf(way.way));
-  if (way.older_weight) {
-    out->set_older_weight(*way.older_weight);
+  out->set_way(way.older ? v1::VALIDATION_WAY_BOTH : WayOf(way.way));
+  if (way.older) {
+    out->set_older_weight(way.older->weight);
+    out->set_conditioned(way.older->conditioned);
     out->set_beside(WayOf(way.way));
   }
   out->set_in_reach(way.in_reach);

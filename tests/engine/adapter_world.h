@@ -45,6 +45,7 @@ class AdapterTest : public EngineTest {
     std::vector<UpsertItem> old_items, new_items;
     for (uint64_t id = 1; id <= kOldRows; ++id) {
       old_rows_[id] = RandomVector(&random_, old_dimension, 0.6f);
+      for (size_t d = 0; d < old_factors_.size(); ++d) old_rows_[id][d] *= old_factors_[d];
       old_items.push_back(ItemOf(Id(id), old_rows_[id]));
     }
     for (uint64_t id = 1'001; id <= 1'000 + kNewRows; ++id) {
@@ -129,6 +130,7 @@ class AdapterTest : public EngineTest {
   }
 
   std::mt19937 random_{20};
+  std::vector<float> old_factors_;  // of the first numbers of old rows
   Space old_, new_;
   std::map<uint64_t, std::vector<float>> old_rows_, new_rows_;
   AdapterSpec item_, query_;

@@ -9,6 +9,7 @@
 #include "adapter_world.h"
 #include "server/engine/validation/validation.h"
 #include "stats/distance_fusion.h"
+#include "stats/query_whitening.h"
 
 namespace lightcone::server {
 namespace {
@@ -48,7 +49,7 @@ TEST(DistanceFusion, IsFiniteWhereThereIsNothingToLearnFrom) {
 // Two generations that know nothing of each other, and queries by both.
 class BothQueries : public AdapterTest {
  protected:
-  static constexpr double kWeight = kOlderWeightDefault;
+  static constexpr double kWeight = OlderShare().weight;
 
   SearchCall AskBoth(const std::vector<float>& q, const std::vector<float>& old_q, int64_t k, bool exact = true) {
     SearchCall call = Ask(q, k, AdapterMode::kDefault, exact);
@@ -337,7 +338,7 @@ TEST_F(TwoCircles, BothQueriesKeepToFiltersAndBounds) {
 
 TEST_F(TwoCircles, AValidationMeasuresBothQueriesAndSearchesUseItsWeight) {
   MakeWorld();
-  EXPECT_EQ(WeightInForce(), kOlderWeightDefault);
+  EXPECT_EQ(WeightInForce(), OlderShare().weight);
   PutTheProbes();
   const auto report = Validate();
   ASSERT_NE(report, nullptr);
@@ -351,12 +352,12 @@ TEST_F(TwoCircles, AValidationMeasuresBothQueriesAndSearchesUseItsWeight) {
   EXPECT_EQ(pair.both[0].figures.cmc1.value, 1);
   EXPECT_EQ(pair.both[0].figures.map.value, 1);
   EXPECT_LT(pair.old_self.map.value, 0.5);
-  EXPECT_EQ(pair.both[0].older_weight, kOlderWeights[0]) << "all weights find all: the least one is taken";
+  EXPECT_EQ(pair.both[0].older, kOlderShares[0]) << "all weights find all: the least one is taken";
   EXPECT_NE(TextOf(pair).find("older_vectors"), std::string::npos) << TextOf(pair);
   EXPECT_EQ(pair.fitted_pairs, 100u) << "as the adapter's file says";
-  EXPECT_EQ(WeightInForce(), kOlderWeights[0]);
+  EXPECT_EQ(WeightInForce(), kOlderShares[0].weight);
   Restart();
-  EXPECT_EQ(WeightInForce(), kOlderWeights[0]);
+  EXPECT_EQ(WeightInForce(), kOlderShares[0].weight);
   EXPECT_EQ(Encode(*engine_->GetGeneration("c", 2)->validation), Encode(*report));
 
   // What passes for callers with both vectors alone does not go by unseen.
@@ -371,10 +372,108 @@ TEST_F(TwoCircles, AValidationMeasuresBothQueriesAndSearchesUseItsWeight) {
   EXPECT_EQ(Hits(AskBoth(123, true))[0].id, Id(123));
 }
 
+// The largest numbers of the old model say nothing, as the shared parts of word vectors do. An adapter knows that, but
+// for every second probe the new model is not where it leads.
+class ConditionedQueries : public BothQueries {
+ protected:
+  static constexpr uint64_t kProbes = 300;
+  static constexpr size_t kNoisy = 2;  // of the 8 numbers
+
+  void MakeCosineWorld() {
+    old_factors_.assign(kNoisy, 6.0f);
+    MakeWorld(Metric::kCosine, 8, 8);
+    item_ = {};
+    item_.direction = AdapterDirection::kItem;
+    item_.kind = AdapterKind::kAffine;
+    item_.input_dimension = 8;
+    item_.target = new_;
+    item_.offset.assign(8, 0.0f);
+    for (int i = 0; i < 64; ++i) item_.linear.push_back(i % 9 == 0 && i >= 9 * static_cast<int>(kNoisy) ? 1 : 0);
+    Put(item_);
+  }
+
+  // The query's vectors by both models.
+  std::pair<std::vector<float>, std::vector<float>> QueryOf(uint64_t id) {
+    std::vector<float> older = old_rows_[id], newer(8);
+    const std::vector<double> carried = CarriedNaively(item_, older);
+    const std::vector<float> noise = RandomVector(&random_, 8, 0.6f);
+    for (size_t d = 0; d < 8; ++d) newer[d] = static_cast<float>(carried[d]) + (id % 2 == 0 ? 0 : noise[d]);
+    for (size_t d = 0; d < kNoisy; ++d) older[d] = 6 * noise[d];
+    return {older, newer};
+  }
+
+  std::shared_ptr<const ValidationReport> Validate() {
+    PutProbesCall call{"", "c", "daily", "", {}};
+    for (uint64_t id = 1; id <= kProbes; ++id) {
+      Probe probe;
+      const auto [older, newer] = QueryOf(id);
+      probe.vectors = {{1, older}, {2, newer}};
+      probe.relevant = {Id(id)};
+      call.probes.push_back(std::move(probe));
+    }
+    EXPECT_TRUE(engine_->PutProbes(call).ok());
+    ValidateCall validate;
+    validate.collection = "c";
+    validate.generation = 2;
+    const auto id = engine_->ValidateGeneration(validate);
+    EXPECT_TRUE(id.ok()) << id.status();
+    if (!id.ok()) return nullptr;
+    JobStatus job = *engine_->GetJob(*id);
+    for (; !job.final(); job = *engine_->GetJob(*id)) std::this_thread::yield();
+    EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
+    return engine_->GetGeneration("c", 2)->validation;
+  }
+
+  Ranking ConditionedTruth(const std::vector<float>& older, const std::vector<float>& newer, double weight) {
+    std::vector<std::vector<float>> sample;
+    for (const uint64_t id : SampledIds()) sample.push_back(old_rows_.at(id));
+    const std::vector<float> whitened = QueryWhitening::Make(sample)->Of(older);
+    const auto by_older = [&](const std::vector<float>& z) {
+      return DistanceNaively(old_, Doubles(whitened), old_, Doubles(z));
+    };
+    std::vector<double> older_distances, newer_distances;
+    for (const std::vector<float>& z : sample) {
+      older_distances.push_back(by_older(z));
+      newer_distances.push_back(NewDistance(newer, z, AdapterMode::kItem));
+    }
+    const DistanceFusion fusion = DistanceFusion::MakeConditioned(
+        older_distances, newer_distances, by_older(older), NewDistance(newer, older, AdapterMode::kItem), weight);
+    Ranking all = Truth(newer, AdapterMode::kNone);
+    for (const auto& [id, z] : old_rows_) {
+      all.emplace_back(fusion.Of(by_older(z), NewDistance(newer, z, AdapterMode::kItem)), id);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+};
+
+TEST_F(ConditionedQueries, AreChosenWhereTheAdapterCarriesSomeQueriesAlone) {
+  MakeCosineWorld();
+  const auto report = Validate();
+  ASSERT_NE(report, nullptr);
+  const PairReport& pair = report->pairs.at(0);
+  ASSERT_EQ(pair.both.size(), 1u) << "beside the item adapter alone";
+  ASSERT_EQ(pair.both_beside, AdapterMode::kItem) << TextOf(pair);
+  const WayReport& both = pair.both.back();
+  ASSERT_TRUE(both.older->conditioned) << TextOf(pair);
+  EXPECT_NE(TextOf(pair).find("conditioned"), std::string::npos);
+  for (const uint64_t id : {uint64_t{401}, uint64_t{402}}) {
+    const auto [older, newer] = QueryOf(id);
+    for (const bool exact : {true, false}) {
+      SearchCall call = AskBoth(newer, older, 12, exact);
+      const auto answer = engine_->Search(call, {});
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_TRUE(answer->profile->legs[0].conditioned);
+      ExpectRanking(answer->results[0].hits, ConditionedTruth(older, newer, both.older->weight), 12,
+                    StrCat("query ", id, ", exact ", exact));
+    }
+  }
+}
+
 TEST(BothQueriesWeights, AreChosenByTheOtherHalfAndNotByFewProbes) {
   const size_t probes = 400;
   ProbeMeasures old_self;
-  std::vector<ProbeMeasures> by_weight(kOlderWeights.size());
+  std::vector<ProbeMeasures> by_share(kPlainShares);
   const auto fill = [](size_t n, double cmc1, double ap) {
     ProbeMeasures m;
     m.cmc1.assign(n, cmc1);
@@ -385,14 +484,14 @@ TEST(BothQueriesWeights, AreChosenByTheOtherHalfAndNotByFewProbes) {
   const auto choose = [&](size_t n) {
     old_self = fill(n, 0.5, 0.2);
     const double cmc1[] = {0.4, 0.5, 0.6, 0.6, 0.5}, ap[] = {0.9, 0.3, 0.4, 0.35, 0.2};
-    for (size_t w = 0; w < by_weight.size(); ++w) by_weight[w] = fill(n, cmc1[w], ap[w]);
-    return ChooseWeights(by_weight, old_self);
+    for (size_t w = 0; w < by_share.size(); ++w) by_share[w] = fill(n, cmc1[w], ap[w]);
+    return ChooseShares(by_share, old_self);
   };
-  const ChosenWeights chosen = choose(probes);
-  EXPECT_EQ(chosen.all, 2u) << "the greatest mAP of those that do not lose in CMC@1";
+  const ChosenShares chosen = choose(probes);
+  EXPECT_EQ(chosen.all, 2u) << "the greatest sum of those that do not lose in CMC@1";
   EXPECT_EQ(chosen.by_probe, std::vector<size_t>(probes, 2));
-  const ChosenWeights few = choose(60);
-  EXPECT_EQ(kOlderWeights[few.all], kOlderWeightDefault);
+  const ChosenShares few = choose(60);
+  EXPECT_EQ(kOlderShares[few.all], OlderShare());
   EXPECT_EQ(few.by_probe, std::vector<size_t>(60, few.all));
 }
 
@@ -406,14 +505,14 @@ TEST(BothQueriesRecord, IsReadBackAndOlderRecordsAreReadWithoutIt) {
   EXPECT_FALSE(DecodeValidation(before)->pairs[0].both_beside.has_value());
   WayReport& way = pair.both.emplace_back();
   way.way = AdapterMode::kQuery;
-  way.older_weight = 0.5;
+  way.older = OlderShare{0.5, true};
   pair.both_beside = AdapterMode::kQuery;
   pair.both_pass = true;
   const auto read = DecodeValidation(Encode(report));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(Encode(*read), Encode(report));
-  EXPECT_EQ(read->pairs[0].both[0].older_weight, 0.5);
-  way.older_weight = 1.5;
+  EXPECT_EQ(read->pairs[0].both[0].older, way.older);
+  way.older->weight = 1;
   EXPECT_TRUE(Fails(DecodeValidation(Encode(report)), Code::kDataLoss, {"pairs"}));
 }
 

@@ -72,7 +72,7 @@ PairReport CalibratedPair() {
   pair.every_item = true;
   pair.both.resize(1);
   pair.both[0].way = AdapterMode::kItem;
-  pair.both[0].older_weight = 0.25;
+  pair.both[0].older = OlderShare{0.25, true};
   pair.both_pass = true;
   return pair;
 }
@@ -122,6 +122,7 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
   EXPECT_EQ(pair.ways(3).way(), v1::VALIDATION_WAY_BOTH);
   EXPECT_EQ(pair.ways(3).beside(), v1::VALIDATION_WAY_ITEM_ADAPTER);
   EXPECT_EQ(pair.ways(3).older_weight(), 0.25);
+  EXPECT_TRUE(pair.ways(3).conditioned());
   EXPECT_TRUE(pair.both_passes());
   EXPECT_TRUE(pair.every_item());
   EXPECT_EQ(pair.ways(2).missed(), 0.25);

@@ -132,6 +132,7 @@ struct LegProfile {
   std::vector<SegmentProfile> segments;  // a scan where an item adapter carried every row
   bool fused = false;                    // ranked by the vectors of two generations
   double older_weight = 0;               // weight of the older one's
+  bool conditioned = false;              // as OlderShare::conditioned
 };
 struct SearchProfile {
   std::vector<LegProfile> legs;                               // finished ones

@@ -39,8 +39,13 @@ struct CalibrationReport {
   bool wins = false;
 };
 
-// Of a search that ranks by two generations' queries: weight of the older one's where no validation chose another.
-inline constexpr double kOlderWeightDefault = 0.25;
+// What the older query counts for in a search that ranks by two generations' queries (stats/distance_fusion.h).
+struct OlderShare {
+  double weight = 0.25;      // where no validation chose another
+  bool conditioned = false;  // DistanceFusion::MakeConditioned, by the whitened older query; between cosine spaces alone
+
+  bool operator==(const OlderShare&) const = default;
+};
 
 // One way from queries of the new generation to items of an older one.
 struct WayReport {
@@ -54,9 +59,9 @@ struct WayReport {
   // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among
   // their first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
   std::optional<double> missed;
-  // The older generation's own query beside `way`, with this weight: distances are those of a DistanceFusion. The
-  // figures of each half of the probes are by the weight that the other half chose, the weight itself is chosen by all.
-  std::optional<double> older_weight;
+  // The older generation's own query beside `way`, with this share: distances are those of a DistanceFusion. The
+  // figures of each half of the probes are by the share that the other half chose, the share itself is chosen by all.
+  std::optional<OlderShare> older;
 
   bool calibrated() const { return calibration && calibration->wins; }
   // What a partly backfilled gallery would do as searches rank it.

@@ -58,7 +58,7 @@ void Reach::TakeBoth(const GenerationRecord& g) {
     for (const WayReport& way : pair.both) {
       if (way.way != pair.both_beside) continue;
       Both& both = both_[{g.generation, pair.item_generation}];
-      both = {way.way, way.older_weight.value_or(kOlderWeightDefault), std::nullopt};
+      both = {way.way, way.older.value_or(OlderShare()), std::nullopt};
       if (way.calibrated()) both.calibration = way.calibration->map;
     }
   }
@@ -127,7 +127,7 @@ FusedRoute Reach::FusedTo(uint32_t query_generation, uint32_t item_generation, A
   }
   fused.route = To(query_generation, item_generation, both->second.beside);
   fused.route.calibration = both->second.calibration;
-  fused.older_weight = both->second.older_weight;
+  fused.older = both->second.older;
   return fused;
 }
 

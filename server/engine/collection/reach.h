@@ -33,7 +33,7 @@ struct Route {
 // How queries that carry a vector of the items' own generation come to them beside the older vector.
 struct FusedRoute {
   Route route;  // closed: the older vector alone leads there
-  double older_weight = kOlderWeightDefault;
+  OlderShare older;
 };
 
 class Reach {
@@ -73,7 +73,7 @@ class Reach {
  private:
   struct Both {
     AdapterMode beside = AdapterMode::kNone;
-    double older_weight = kOlderWeightDefault;
+    OlderShare older;
     std::optional<DistanceCalibration> calibration;
   };
 

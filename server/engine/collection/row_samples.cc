@@ -26,6 +26,11 @@ std::vector<double> RowSample::DistancesTo(const BoundQuery& query) const {
   return distances;
 }
 
+const QueryWhitening* RowSample::whitening() const {
+  absl::call_once(made_, [this] { whitening_ = QueryWhitening::Make(rows); });
+  return whitening_ ? &*whitening_ : nullptr;
+}
+
 bool RowSamples::StillStands(const Kept& kept, int64_t rows, uint64_t sequence) {
   // A search may hold an older view than the one that drew.
   const auto changes = static_cast<int64_t>(std::max(sequence, kept.sequence) - std::min(sequence, kept.sequence));

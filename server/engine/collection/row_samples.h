@@ -5,26 +5,36 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/call_once.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "geometry/bound_query.h"
 #include "index/api/collection_index.h"
 #include "server/engine/collection/adapters.h"
+#include "stats/query_whitening.h"
 #include "store/store.h"
 
 namespace lightcone::server {
 
-// Threads: immutable once it is made.
+// Threads: immutable once its rows are set; const methods are safe from any thread.
 struct RowSample {
   // A row is empty where an adapter makes no vector of it.
   std::vector<std::vector<float>> rows;
 
   // Distances of the query to the rows, infinite to an empty one. REQUIRES: it is bound to the rows' space.
   std::vector<double> DistancesTo(const BoundQuery& query) const;
+
+  // Made at the first call. nullptr where the rows are too few or all alike.
+  const QueryWhitening* whitening() const;
+
+ private:
+  mutable absl::once_flag made_;
+  mutable std::optional<QueryWhitening> whitening_;
 };
 using RowSamplePtr = std::shared_ptr<const RowSample>;
 

@@ -46,14 +46,15 @@ struct FusedLeg::Row {
   double older = kUnknown, newer = kUnknown;
 };
 
-absl::Status FusedLeg::Complete(const SearchRequest& older, const SearchRequest& newer, std::vector<Row>* rows) const {
+absl::Status FusedLeg::Complete(const BoundQuery& older_query, const SearchRequest& newer,
+                                std::vector<Row>* rows) const {
   std::vector<size_t> places;
   std::vector<std::string> embedding_keys;
   for (size_t i = 0; i < rows->size(); ++i) {
     const Row& row = (*rows)[i];
     if (!std::isnan(row.older) && !std::isnan(row.newer)) continue;
     places.push_back(i);
-    embedding_keys.push_back(keys::Embedding(collection_, older.generation, row.hit.internal_id));
+    embedding_keys.push_back(keys::Embedding(collection_, newer.generation, row.hit.internal_id));
   }
   const auto embeddings = store_->MultiGet(Table::kEmbeddings, embedding_keys);
   const Adapter* const adapter = newer.adapter;
@@ -65,7 +66,7 @@ absl::Status FusedLeg::Complete(const SearchRequest& older, const SearchRequest&
     LC_RETURN_IF_ERROR(embeddings[i].status());
     LC_ASSIGN_OR_RETURN(const EmbeddingRecord record, DecodeEmbedding(*embeddings[i]));
     Row& row = (*rows)[places[i]];
-    if (std::isnan(row.older)) row.older = older.query->Distance(record.z);
+    if (std::isnan(row.older)) row.older = older_query.Distance(record.z);
     if (!std::isnan(row.newer)) continue;
     if (adapter == nullptr) {
       row.newer = newer.query->Distance(record.z);
@@ -86,9 +87,12 @@ absl::Status FusedLeg::Complete(const SearchRequest& older, const SearchRequest&
   return absl::OkStatus();
 }
 
-absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, SearchRequest older, SearchRequest newer,
-                                              SearchResult by_older, SearchResult by_newer, int64_t hits_wanted) const {
+absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, const BoundQuery& older_query,
+                                              SearchRequest older, SearchRequest newer, SearchResult by_older,
+                                              SearchResult by_newer, int64_t hits_wanted) const {
   LC_DCHECK(older.generation == newer.generation && older.k == newer.k);
+  const bool own = older.query == &older_query;
+  LC_DCHECK(own || !older.exact);
   SearchResult result;
   for (;;) {
     LC_RETURN_IF_ERROR(CheckAlive(*context_, "search"));
@@ -98,14 +102,14 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, Sear
     absl::flat_hash_map<uint64_t, size_t> places;
     for (const SearchHit& hit : by_older.hits) {
       places[hit.internal_id] = rows.size();
-      rows.push_back({hit, hit.distance, kUnknown});
+      rows.push_back({hit, own ? hit.distance : kUnknown, kUnknown});
     }
     for (const SearchHit& hit : by_newer.hits) {
       const auto [at, fresh] = places.try_emplace(hit.internal_id, rows.size());
       if (fresh) rows.push_back({hit, kUnknown, kUnknown});
       rows[at->second].newer = hit.distance;
     }
-    LC_RETURN_IF_ERROR(Complete(older, newer, &rows));
+    LC_RETURN_IF_ERROR(Complete(older_query, newer, &rows));
     result.hits.clear();
     for (Row& row : rows) {
       if (std::isnan(row.older) || std::isnan(row.newer)) continue;
@@ -131,10 +135,33 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, Sear
   }
 }
 
-DistanceFusion FusionOver(const RowSample& rows, const BoundQuery& older, const RowSample& seen_by_newer,
-                          const BoundQuery& newer, double older_weight) {
+bool MayCondition(const Space& item_space, const QueryPair& queries) {
+  return item_space.metric == Metric::kCosine && queries.newer.item_space().metric == Metric::kCosine;
+}
+
+std::optional<BoundQuery> Whitened(const RowSample& rows, const Space& space, std::span<const float> older_vector) {
+  const QueryWhitening* const whitening = rows.whitening();
+  if (whitening == nullptr) return std::nullopt;
+  auto bound = BoundQuery::Make(space, space, whitening->Of(older_vector));
+  if (!bound.ok()) return std::nullopt;
+  return *std::move(bound);
+}
+
+DistanceFusion FusionOver(const RowSample& rows, const RowSample& seen_by_newer, const QueryPair& queries,
+                          const OlderShare& share) {
   LC_DCHECK(rows.rows.size() == seen_by_newer.rows.size());
-  return DistanceFusion::Make(rows.DistancesTo(older), seen_by_newer.DistancesTo(newer), older_weight);
+  const std::vector<double> older = rows.DistancesTo(queries.older), newer = seen_by_newer.DistancesTo(queries.newer);
+  if (!share.conditioned) return DistanceFusion::Make(older, newer, share.weight);
+  double newer_self = std::numeric_limits<double>::infinity();
+  if (queries.carry == nullptr) {
+    newer_self = queries.newer.Distance(queries.older_vector);
+  } else {
+    std::vector<float> carried(static_cast<size_t>(queries.carry->output_dimension()));
+    queries.carry->ApplyOne(queries.older_vector, carried);
+    if (CheckVector(queries.carry->target(), carried, "vector").ok()) newer_self = queries.newer.Distance(carried);
+  }
+  return DistanceFusion::MakeConditioned(older, newer, queries.older.Distance(queries.older_vector), newer_self,
+                                         share.weight);
 }
 
 void Rescale(std::span<const double> older_distances, std::span<const double> own_distances, SearchResult* result) {

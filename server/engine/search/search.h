@@ -115,15 +115,16 @@ class SearchRun {
     uint32_t generation = 0;
     Route route;                         // way of the query's own vector, with the calibration of the leg's distances
     const OlderVector* older = nullptr;  // vector by the leg's generation, beside that or, where it is closed, alone
-    double older_weight = 0;
+    OlderShare share = {0, false};       // what it counts for
     absl::StatusOr<SearchResult> result;
 
     bool fused() const { return older != nullptr && route.open(); }
+    bool conditioned() const { return fused() && share.conditioned; }
   };
   struct BoundLeg {
-    std::optional<BoundQuery> query, adapted_query, older_query;
+    std::optional<BoundQuery> query, adapted_query, older_query, whitened_query;
     SearchRequest request;        // request that refers to the first two
-    SearchRequest older_request;  // request that refers to the last
+    SearchRequest older_request;  // request of the older vector, in the way that finds most
   };
   struct Candidate {
     SearchHit hit;

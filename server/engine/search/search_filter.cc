@@ -85,7 +85,7 @@ SearchProfile SearchRun::ProfileOf(std::span<const Leg> legs) const {
     if (!leg.result.ok()) continue;
     const SearchResult& result = *leg.result;
     profile.legs.push_back({leg.query, leg.generation, result.rows_scored, result.rows_refined, result.rows_reranked,
-                            result.rows_adapted, result.segments, leg.fused(), leg.older_weight});
+                            result.rows_adapted, result.segments, leg.fused(), leg.share.weight, leg.conditioned()});
   }
   if (!compiled_.empty()) {
     profile.indexed_fields = compiled_.begin()->second.indexed;

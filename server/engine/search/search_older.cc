@@ -30,7 +30,7 @@ SearchRun::Leg SearchRun::LegOf(const std::vector<BoundVector>& queries, size_t 
   }
   FusedRoute fused = state_.reach.FusedTo(generation_, generation, call_.adapter_mode);
   leg.route = std::move(fused.route);
-  leg.older_weight = leg.route.open() ? fused.older_weight : 1;
+  leg.share = leg.route.open() ? fused.older : OlderShare{1, false};
   return leg;
 }
 
@@ -38,6 +38,12 @@ absl::Status SearchRun::BindOlder(const Leg& leg, BoundLeg* bound) {
   const Space& space = state_.Find(leg.generation)->space;
   LC_ASSIGN_OR_RETURN(bound->older_query, BoundQuery::Make(space, space, leg.older->z));
   bound->older_request.query = &*bound->older_query;
+  if (leg.conditioned()) {
+    LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples_->Of(*view_, leg.generation));
+    bound->whitened_query = Whitened(*rows, space, leg.older->z);
+    // A graph is walked by queries that are like its rows. Whitened ones are not.
+    if (bound->whitened_query && call_.exact) bound->older_request.query = &*bound->whitened_query;
+  }
   SetRequest(leg.generation, leg.fused() ? FusedCandidates(HitsRanked()) : HitsRanked(), &bound->older_request);
   return absl::OkStatus();
 }
@@ -61,9 +67,12 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
     seen = samples_->CarriedOf(rows, *leg.route.item);
     newer = requests[1].adapted_query;
   }
-  const DistanceFusion fusion = FusionOver(*rows, *bound.older_query, *seen, *newer, leg.older_weight);
+  const BoundQuery& older = bound.whitened_query ? *bound.whitened_query : *bound.older_query;
+  const QueryPair pair{leg.older->z, older, *newer, leg.route.item == nullptr ? nullptr : &leg.route.item->adapter};
+  const DistanceFusion fusion = FusionOver(*rows, *seen, pair, leg.share);
   const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_);
-  return both.Finish(fusion, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]), HitsRanked());
+  return both.Finish(fusion, older, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]),
+                     HitsRanked());
 }
 
 }  // namespace lightcone::server

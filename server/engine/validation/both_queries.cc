@@ -2,84 +2,102 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "base/dcheck.h"
 #include "base/mix.h"
+#include "server/engine/search/fused_leg.h"
 
 namespace lightcone::server {
 namespace {
 
 constexpr int64_t kProbesOfHalfMin = 50;
 constexpr size_t kDefaultPlace = 1;
-static_assert(kOlderWeights[kDefaultPlace] == kOlderWeightDefault);
+static_assert(kOlderShares[kDefaultPlace] == OlderShare());
 
 // The halves that calibrations are learnt from, too.
-size_t WeightHalfOf(size_t probe) { return Mixed(probe) & 1; }
+size_t ShareHalfOf(size_t probe) { return Mixed(probe) & 1; }
 
 // Over the probes that `has` names.
-size_t BestWeight(std::span<const ProbeMeasures> by_weight, const ProbeMeasures& old_self,
-                  const std::function<bool(size_t probe)>& has) {
+size_t BestShare(std::span<const ProbeMeasures> by_share, const ProbeMeasures& old_self,
+                 const std::function<bool(size_t probe)>& has) {
   constexpr double kRounding = 1e-12;
   size_t best = kDefaultPlace;
   bool best_holds = false;
-  double best_map = -1;
-  for (size_t w = 0; w < by_weight.size(); ++w) {
-    double map = 0, gain = 0;
+  double best_sum = -1;
+  for (size_t s = 0; s < by_share.size(); ++s) {
+    double sum = 0, gain = 0;
     for (size_t p = 0; p < old_self.ap.size(); ++p) {
-      if (!has(p) || !by_weight[w].ap[p] || !old_self.ap[p]) continue;
-      map += *by_weight[w].ap[p];
-      gain += *by_weight[w].cmc1[p] - *old_self.cmc1[p];
+      if (!has(p) || !by_share[s].ap[p] || !old_self.ap[p]) continue;
+      sum += *by_share[s].ap[p] + *by_share[s].cmc1[p];
+      gain += *by_share[s].cmc1[p] - *old_self.cmc1[p];
     }
     const bool holds = gain >= -kRounding;
-    if (holds == best_holds ? map <= best_map : best_holds) continue;
-    best = w;
+    if (holds == best_holds ? sum <= best_sum : best_holds) continue;
+    best = s;
     best_holds = holds;
-    best_map = map;
+    best_sum = sum;
   }
   return best;
 }
 
 }  // namespace
 
-WeighedFusions FusionsOf(const RowSample& sample, const RankingWay& older, const RowSample& seen,
-                         const RankingWay& newer) {
+OlderWays OlderWaysOf(const RowSample& sample, const ProbeVectors& vectors, const Space& space, RankingWay plain) {
+  LC_DCHECK(plain.queries.size() == vectors.size());
+  OlderWays ways{std::move(plain), {}};
+  ways.whitened = ways.plain;
+  if (space.metric != Metric::kCosine) return ways;
+  for (size_t p = 0; p < vectors.size(); ++p) {
+    if (!ways.plain.queries[p]) continue;
+    if (auto whitened = Whitened(sample, space, *vectors[p])) ways.whitened.queries[p] = std::move(whitened);
+  }
+  return ways;
+}
+
+std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, const ProbeVectors& vectors,
+                                                   const OlderWays& older, const RowSample& seen,
+                                                   const RankingWay& newer) {
   LC_DCHECK(sample.rows.size() == seen.rows.size());
-  LC_DCHECK(older.queries.size() == newer.queries.size());
-  WeighedFusions fusions;
-  for (auto& of_weight : fusions) of_weight.resize(older.queries.size());
-  for (size_t p = 0; p < older.queries.size(); ++p) {
-    if (!older.queries[p] || !newer.queries[p]) continue;
-    const std::vector<double> by_older = sample.DistancesTo(*older.queries[p]);
-    const std::vector<double> by_newer = seen.DistancesTo(*newer.queries[p]);
-    for (size_t w = 0; w < kOlderWeights.size(); ++w) {
-      fusions[w][p] = DistanceFusion::Make(by_older, by_newer, kOlderWeights[w]);
+  LC_DCHECK(older.plain.queries.size() == newer.queries.size());
+  std::vector<std::vector<DistanceFusion>> fusions(kPlainShares);
+  for (auto& of_share : fusions) of_share.resize(newer.queries.size());
+  for (size_t p = 0; p < newer.queries.size(); ++p) {
+    if (!older.plain.queries[p] || !newer.queries[p]) continue;
+    const QueryPair plain{*vectors[p], *older.plain.queries[p], *newer.queries[p], newer.carry};
+    const QueryPair whitened{*vectors[p], *older.whitened.queries[p], *newer.queries[p], newer.carry};
+    if (MayCondition(plain.older.item_space(), plain)) {
+      fusions.resize(kOlderShares.size(), std::vector<DistanceFusion>(newer.queries.size()));
+    }
+    for (size_t s = 0; s < fusions.size(); ++s) {
+      fusions[s][p] = FusionOver(sample, seen, kOlderShares[s].conditioned ? whitened : plain, kOlderShares[s]);
     }
   }
   return fusions;
 }
 
-ChosenWeights ChooseWeights(std::span<const ProbeMeasures> by_weight, const ProbeMeasures& old_self) {
-  ChosenWeights chosen;
+ChosenShares ChooseShares(std::span<const ProbeMeasures> by_share, const ProbeMeasures& old_self) {
+  ChosenShares chosen;
   chosen.all = kDefaultPlace;
   chosen.by_probe.assign(old_self.ap.size(), kDefaultPlace);
   int64_t measured[2] = {0, 0};
   for (size_t p = 0; p < old_self.ap.size(); ++p) {
-    measured[WeightHalfOf(p)] += by_weight[0].ap[p].has_value() && old_self.ap[p].has_value();
+    measured[ShareHalfOf(p)] += by_share[0].ap[p].has_value() && old_self.ap[p].has_value();
   }
   if (std::min(measured[0], measured[1]) < kProbesOfHalfMin) return chosen;
-  chosen.all = BestWeight(by_weight, old_self, [](size_t) { return true; });
+  chosen.all = BestShare(by_share, old_self, [](size_t) { return true; });
   size_t by_half[2];
   for (size_t half = 0; half < 2; ++half) {
-    by_half[half] = BestWeight(by_weight, old_self, [half](size_t p) { return WeightHalfOf(p) == half; });
+    by_half[half] = BestShare(by_share, old_self, [half](size_t p) { return ShareHalfOf(p) == half; });
   }
-  for (size_t p = 0; p < chosen.by_probe.size(); ++p) chosen.by_probe[p] = by_half[1 - WeightHalfOf(p)];
+  for (size_t p = 0; p < chosen.by_probe.size(); ++p) chosen.by_probe[p] = by_half[1 - ShareHalfOf(p)];
   return chosen;
 }
 
-ProbeMeasures MeasuresBy(std::span<const ProbeMeasures> by_weight, const ChosenWeights& chosen) {
+ProbeMeasures MeasuresBy(std::span<const ProbeMeasures> by_share, const ChosenShares& chosen) {
   ProbeMeasures measures;
   for (size_t p = 0; p < chosen.by_probe.size(); ++p) {
-    const ProbeMeasures& from = by_weight[chosen.by_probe[p]];
+    const ProbeMeasures& from = by_share[chosen.by_probe[p]];
     measures.cmc1.push_back(from.cmc1[p]);
     measures.cmc5.push_back(from.cmc5[p]);
     measures.ap.push_back(from.ap[p]);
@@ -87,10 +105,19 @@ ProbeMeasures MeasuresBy(std::span<const ProbeMeasures> by_weight, const ChosenW
   return measures;
 }
 
-std::vector<DistanceFusion> FusionsBy(const WeighedFusions& by_weight, const ChosenWeights& chosen) {
+std::vector<DistanceFusion> FusionsBy(std::span<const std::vector<DistanceFusion>> by_share,
+                                      const ChosenShares& chosen) {
   std::vector<DistanceFusion> fusions;
-  for (size_t p = 0; p < chosen.by_probe.size(); ++p) fusions.push_back(by_weight[chosen.by_probe[p]][p]);
+  for (size_t p = 0; p < chosen.by_probe.size(); ++p) fusions.push_back(by_share[chosen.by_probe[p]][p]);
   return fusions;
+}
+
+RankingWay OlderBy(const OlderWays& older, const ChosenShares& chosen) {
+  RankingWay way = older.plain;
+  for (size_t p = 0; p < chosen.by_probe.size(); ++p) {
+    way.queries[p] = older.Of(kOlderShares[chosen.by_probe[p]]).queries[p];
+  }
+  return way;
 }
 
 }  // namespace lightcone::server

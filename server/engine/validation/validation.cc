@@ -195,12 +195,14 @@ class Validation {
 
   // The older generation's own queries beside a way: one of the pair's reports of both.
   struct Beside {
-    size_t way = 0;  // place among the ways
-    WeighedFusions by_weight;
-    std::vector<DistanceFusion> fusions;  // one a probe, by the weight that it is measured with
+    size_t way = 0;                                     // place among the ways
+    std::vector<std::vector<DistanceFusion>> by_share;  // one a probe, by place in kOlderShares
+    // One a probe, by the share that it is measured with, and the older queries that they take.
+    std::vector<DistanceFusion> fusions;
+    RankingWay older;
   };
   struct PairWays {
-    RankingWay self;  // the older generation's own queries
+    OlderWays self;  // the older generation's own queries
     std::vector<Way> ways;
     std::vector<Beside> beside;
   };
@@ -212,10 +214,9 @@ class Validation {
   absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
   // What searches that carry vectors of both generations would learn, beside every way that is in reach.
-  absl::StatusOr<std::vector<Beside>> BesideWays(const GenerationRecord& older, const RankingWay& self,
-                                                 const std::vector<Way>& ways);
-  // Fills a report of both queries beside each way, and chooses weights. `by_weight`: ranks behind those of the ways.
-  void ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_weight, PairWays* ways,
+  absl::Status FillBeside(const GenerationRecord& older, PairWays* all);
+  // Fills a report of both queries beside each way, and chooses shares. `by_share`: ranks behind those of the ways.
+  void ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_share, PairWays* ways,
                   PairReport* pair);
   // Fills the mixture of each way, the verdict, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const PairWays& all, PairReport* pair);
@@ -284,40 +285,42 @@ absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const Generation
   return ways;
 }
 
-absl::StatusOr<std::vector<Validation::Beside>> Validation::BesideWays(const GenerationRecord& older,
-                                                                       const RankingWay& self,
-                                                                       const std::vector<Way>& ways) {
+absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all) {
   RowSamples samples(input_.collection->store(), input_.collection->number());
   const PinnedView view = input_.collection->Pin();
   LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples.Of(*view, older.generation));
-  std::vector<Beside> all;
-  for (size_t w = 0; w < ways.size(); ++w) {
-    if (!ways[w].in_reach) continue;
+  LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(older.generation));
+  LC_ASSIGN_OR_RETURN(RankingWay self, Self(older.generation));
+  all->self = OlderWaysOf(*rows, *vectors, older.space, std::move(self));
+  for (size_t w = 0; w < all->ways.size(); ++w) {
+    const Way& way = all->ways[w];
+    if (!way.in_reach) continue;
     RowSamplePtr seen = rows;
-    if (ways[w].mode == AdapterMode::kItem) {
+    if (way.mode == AdapterMode::kItem) {
       seen = samples.CarriedOf(rows, *state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem));
     }
-    all.push_back({w, FusionsOf(*rows, self, *seen, ways[w].way), {}});
+    all->beside.push_back({w, FusionsOf(*rows, *vectors, all->self, *seen, way.way), {}, {}});
   }
-  return all;
+  return absl::OkStatus();
 }
 
-void Validation::ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_weight,
+void Validation::ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_share,
                             PairWays* ways, PairReport* pair) {
-  LC_DCHECK(by_weight.size() == ways->beside.size() * kOlderWeights.size());
   for (Beside& beside : ways->beside) {
     const Way& way = ways->ways[beside.way];
+    LC_DCHECK(by_share.size() >= beside.by_share.size());
     std::vector<ProbeMeasures> measured;
-    for (const auto& ranks : by_weight.first(kOlderWeights.size())) {
+    for (const auto& ranks : by_share.first(beside.by_share.size())) {
       measured.push_back(WithFailed(MeasuresOf(ranks), way.way, old_self));
     }
-    by_weight = by_weight.subspan(kOlderWeights.size());
-    const ChosenWeights chosen = ChooseWeights(measured, old_self);
+    by_share = by_share.subspan(beside.by_share.size());
+    const ChosenShares chosen = ChooseShares(measured, old_self);
     const ProbeMeasures both = MeasuresBy(measured, chosen);
-    beside.fusions = FusionsBy(beside.by_weight, chosen);
+    beside.fusions = FusionsBy(beside.by_share, chosen);
+    beside.older = OlderBy(ways->self, chosen);
     WayReport& report = pair->both.emplace_back();
     report.way = way.mode;
-    report.older_weight = kOlderWeights[chosen.all];
+    report.older = kOlderShares[chosen.all];
     report.figures = FiguresOf(both);
     report.cmc1_gain = GainOf(both.cmc1, old_self.cmc1);
     report.map_gain = GainOf(both.ap, old_self.ap);
@@ -328,13 +331,19 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
   pair->item_generation = older.generation;
   PairWays all;
   LC_ASSIGN_OR_RETURN(all.ways, WaysTo(older));
-  LC_ASSIGN_OR_RETURN(all.self, Self(older.generation));
-  LC_ASSIGN_OR_RETURN(all.beside, BesideWays(older, all.self, all.ways));
-  std::vector<RankingWay> ways = {all.self};
+  LC_RETURN_IF_ERROR(FillBeside(older, &all));
+  std::vector<RankingWay> ways = {all.self.plain};
   for (const Way& way : all.ways) ways.push_back(way.way);
+  const size_t whitened = ways.size();
+  const bool conditioned = std::any_of(all.beside.begin(), all.beside.end(), [](const Beside& beside) {
+    return beside.by_share.size() > kPlainShares;
+  });
+  if (conditioned) ways.push_back(all.self.whitened);
   std::vector<FusedRanking> fused;
   for (const Beside& beside : all.beside) {
-    for (const auto& fusions : beside.by_weight) fused.push_back({0, beside.way + 1, fusions});
+    for (size_t s = 0; s < beside.by_share.size(); ++s) {
+      fused.push_back({kOlderShares[s].conditioned ? whitened : 0, beside.way + 1, beside.by_share[s]});
+    }
   }
   LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, older.generation, older.space, ways, targets_,
                                                     run_, &pair->items, fused));
@@ -383,7 +392,7 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   for (size_t b = 0; b < all.beside.size(); ++b) {
     const Beside& beside = all.beside[b];
     MixtureEnds unused;
-    const CommonItems::Leg both{older.generation, &ways[beside.way].way, {}, &all.self, beside.fusions};
+    const CommonItems::Leg both{older.generation, &ways[beside.way].way, {}, &beside.older, beside.fusions};
     LC_RETURN_IF_ERROR(
         MeasureMixture(common, both, {newer_.generation, &newer_self, {}, nullptr, {}}, &pair->both[b], &unused));
   }

@@ -65,7 +65,8 @@ Json ToJson(const WayReport& w) {
                {"dips", w.dips}};
   if (w.calibration) json["calibration"] = ToJson(*w.calibration);
   if (w.missed) json["missed"] = *w.missed;
-  if (w.older_weight) json["older_weight"] = *w.older_weight;
+  if (w.older) json["older_weight"] = w.older->weight;
+  if (w.older && w.older->conditioned) json["conditioned"] = true;
   return json;
 }
 Json ToJson(const PairReport& p) {
@@ -179,6 +180,15 @@ void ReadCalibration(ReportReader* in, CalibrationReport* calibration) {
   in->fields().Read("wins", &calibration->wins);
 }
 
+void ReadOlderShare(ReportReader* in, WayReport* way) {
+  if (!in->fields().Has("older_weight")) return;
+  OlderShare& share = way->older.emplace();
+  in->fields().Read("older_weight", &share.weight);
+  if (in->fields().Has("conditioned")) in->fields().Read("conditioned", &share.conditioned);
+  const bool in_range = share.weight >= 0 && (share.conditioned ? share.weight < 1 : share.weight <= 1);
+  if (!in_range) in->fields().Fail("older_weight");
+}
+
 void ReadWay(ReportReader* in, WayReport* way) {
   in->Read("way", kWays, &way->way);
   in->fields().Read("in_reach", &way->in_reach);
@@ -188,8 +198,7 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->fields().Read("dips", &way->dips);
   ReadMixture(in, &way->mixture);
   in->Read("missed", &way->missed);
-  in->Read("older_weight", &way->older_weight);
-  if (way->older_weight && !(*way->older_weight >= 0 && *way->older_weight <= 1)) in->fields().Fail("older_weight");
+  ReadOlderShare(in, way);
   if (!in->fields().Has("calibration")) return;
   in->ReadObject("calibration", [&](ReportReader* one) { ReadCalibration(one, &way->calibration.emplace()); });
 }
@@ -211,7 +220,7 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   if (!in->fields().Has("both")) return;  // A record of an older server, or no way was open.
   in->ReadList("both", [&](ReportReader* way) {
     ReadWay(way, &pair->both.emplace_back());
-    if (!pair->both.back().older_weight) way->fields().Fail("older_weight");
+    if (!pair->both.back().older) way->fields().Fail("older_weight");
   });
   in->fields().Read("both_pass", &pair->both_pass);
   if (in->fields().Has("both_beside")) in->Read("both_beside", kWays, &pair->both_beside.emplace());
@@ -235,7 +244,7 @@ std::string TextOfBoth(const PairReport& pair) {
     if (way.way != pair.both_beside) continue;
     const std::string beside =
         way.way == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(way.way), " adapter");
-    return StrCat("; the old query (weight ", *way.older_weight, ") beside ", beside, ": CMC@1 ",
+    return StrCat("; the old query (weight ", way.older->weight, way.older->conditioned ? ", conditioned" : "", ") beside ", beside, ": CMC@1 ",
                   Shown(way.figures.cmc1), ", mAP ", Shown(way.figures.map), ", gains ", Shown(way.cmc1_gain), " and ",
                   Shown(way.map_gain),
                   !pair.both_pass ? ", which does not pass either"
