@@ -135,6 +135,19 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
   }
 }
 
+namespace {
+
+// Distance of the newer vector to the older one, as it sees rows; infinite where an adapter makes no vector of that.
+double DistanceOfSelf(const QueryPair& queries) {
+  if (queries.carry == nullptr) return queries.newer.Distance(queries.older_vector);
+  std::vector<float> carried(static_cast<size_t>(queries.carry->output_dimension()));
+  queries.carry->ApplyOne(queries.older_vector, carried);
+  const bool made = CheckVector(queries.carry->target(), carried, "vector").ok();
+  return made ? queries.newer.Distance(carried) : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
 bool MayCondition(const Space& item_space, const QueryPair& queries) {
   return item_space.metric == Metric::kCosine && queries.newer.item_space().metric == Metric::kCosine;
 }
@@ -148,20 +161,17 @@ std::optional<BoundQuery> Whitened(const RowSample& rows, const Space& space, st
 }
 
 DistanceFusion FusionOver(const RowSample& rows, const RowSample& seen_by_newer, const QueryPair& queries,
-                          const OlderShare& share) {
+                          const OlderShare& share, std::span<const double> own_distances) {
   LC_DCHECK(rows.rows.size() == seen_by_newer.rows.size());
   const std::vector<double> older = rows.DistancesTo(queries.older), newer = seen_by_newer.DistancesTo(queries.newer);
-  if (!share.conditioned) return DistanceFusion::Make(older, newer, share.weight);
-  double newer_self = std::numeric_limits<double>::infinity();
-  if (queries.carry == nullptr) {
-    newer_self = queries.newer.Distance(queries.older_vector);
-  } else {
-    std::vector<float> carried(static_cast<size_t>(queries.carry->output_dimension()));
-    queries.carry->ApplyOne(queries.older_vector, carried);
-    if (CheckVector(queries.carry->target(), carried, "vector").ok()) newer_self = queries.newer.Distance(carried);
+  DistanceFusion fusion =
+      share.conditioned ? DistanceFusion::MakeConditioned(older, newer, queries.older.Distance(queries.older_vector),
+                                                          DistanceOfSelf(queries), share.weight)
+                        : DistanceFusion::Make(older, newer, share.weight);
+  if (std::min(newer.size(), own_distances.size()) >= kScaleRowsMin) {
+    fusion.Shift(DistanceScale::Of(newer).mean, DistanceScale::Of(own_distances).mean);
   }
-  return DistanceFusion::MakeConditioned(older, newer, queries.older.Distance(queries.older_vector), newer_self,
-                                         share.weight);
+  return fusion;
 }
 
 void Rescale(std::span<const double> older_distances, std::span<const double> own_distances, SearchResult* result) {

@@ -64,10 +64,12 @@ bool MayCondition(const Space& item_space, const QueryPair& queries);
 // The older vector, whitened over the sample's rows and bound to their space. nullopt where it has nothing particular.
 std::optional<BoundQuery> Whitened(const RowSample& rows, const Space& space, std::span<const float> older_vector);
 
-// Learns from a sample of the generation's rows, and of the same rows as the newer query sees them. REQUIRES: they are
-// as long.
+// Learns from a sample of the generation's rows, and of the same rows as the newer query sees them. The fused distances
+// have the mean of `own_distances`, those of the newer vector to a sample of its own generation's rows, so that a mixed
+// gallery prefers neither: what an adapter makes of rows lies nearer to their mean, and so to every query, than rows of
+// the newer model. REQUIRES: both samples are as long.
 DistanceFusion FusionOver(const RowSample& rows, const RowSample& seen_by_newer, const QueryPair& queries,
-                          const OlderShare& share);
+                          const OlderShare& share, std::span<const double> own_distances);
 
 // Puts the hits of a leg that the older vector alone leads to on the scale of the query's distances to items of its own
 // generation: both scales are over a sample of rows. As they are, where either sample is too small to say.

@@ -57,7 +57,7 @@ OlderWays OlderWaysOf(const RowSample& sample, const ProbeVectors& vectors, cons
 
 std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, const ProbeVectors& vectors,
                                                    const OlderWays& older, const RowSample& seen,
-                                                   const RankingWay& newer) {
+                                                   const RankingWay& newer, const OwnRows& own) {
   LC_DCHECK(sample.rows.size() == seen.rows.size());
   LC_DCHECK(older.plain.queries.size() == newer.queries.size());
   std::vector<std::vector<DistanceFusion>> fusions(kPlainShares);
@@ -69,8 +69,11 @@ std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, cons
     if (MayCondition(plain.older.item_space(), plain)) {
       fusions.resize(kOlderShares.size(), std::vector<DistanceFusion>(newer.queries.size()));
     }
+    std::vector<double> own_distances;
+    if (own.queries.queries[p]) own_distances = own.sample->DistancesTo(*own.queries.queries[p]);
     for (size_t s = 0; s < fusions.size(); ++s) {
-      fusions[s][p] = FusionOver(sample, seen, kOlderShares[s].conditioned ? whitened : plain, kOlderShares[s]);
+      const QueryPair& pair = kOlderShares[s].conditioned ? whitened : plain;
+      fusions[s][p] = FusionOver(sample, seen, pair, kOlderShares[s], own_distances);
     }
   }
   return fusions;
