@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/dcheck.h"
@@ -15,6 +16,19 @@ constexpr double kRangeMin = 1e-6;  // of cosine distances: below it float32 vec
 double UsableDeviation(double deviation, double size) {
   constexpr double kRounding = 1e-9;
   return std::isfinite(deviation) && deviation > kRounding * size ? deviation : 1;
+}
+
+// The distances to rows that have both.
+std::pair<std::vector<double>, std::vector<double>> FinitePairs(std::span<const double> older,
+                                                                std::span<const double> newer) {
+  LC_DCHECK(older.size() == newer.size());
+  std::pair<std::vector<double>, std::vector<double>> pairs;
+  for (size_t i = 0; i < older.size(); ++i) {
+    if (!std::isfinite(older[i]) || !std::isfinite(newer[i])) continue;
+    pairs.first.push_back(older[i]);
+    pairs.second.push_back(newer[i]);
+  }
+  return pairs;
 }
 
 }  // namespace
@@ -39,14 +53,8 @@ DistanceScale DistanceScale::Of(std::span<const double> distances) {
 }
 
 DistanceFusion DistanceFusion::Make(std::span<const double> older, std::span<const double> newer, double older_weight) {
-  LC_DCHECK(older.size() == newer.size());
   LC_DCHECK(older_weight >= 0 && older_weight <= 1);
-  std::vector<double> of_older, of_newer;
-  for (size_t i = 0; i < older.size(); ++i) {
-    if (!std::isfinite(older[i]) || !std::isfinite(newer[i])) continue;
-    of_older.push_back(older[i]);
-    of_newer.push_back(newer[i]);
-  }
+  const auto [of_older, of_newer] = FinitePairs(older, newer);
   const DistanceScale from = DistanceScale::Of(of_older), to = DistanceScale::Of(of_newer);
   double squares = 0;
   for (size_t i = 0; i < of_older.size(); ++i) {
@@ -66,10 +74,10 @@ DistanceFusion DistanceFusion::Make(std::span<const double> older, std::span<con
 
 DistanceFusion DistanceFusion::MakeConditioned(std::span<const double> older, std::span<const double> newer,
                                                double older_self, double newer_self, double older_weight) {
-  LC_DCHECK(older.size() == newer.size());
   LC_DCHECK(older_weight >= 0 && older_weight < 1);
-  const DistanceScale from = DistanceScale::Of(older);
-  const double error = std::max(0.0, std::isfinite(newer_self) ? newer_self : DistanceScale::Of(newer).mean);
+  const auto [of_older, of_newer] = FinitePairs(older, newer);
+  const DistanceScale from = DistanceScale::Of(of_older);
+  const double error = std::max(0.0, std::isfinite(newer_self) ? newer_self : DistanceScale::Of(of_newer).mean);
   const double range = from.mean - older_self;
   // A query that is as far from itself as from everything says nothing of what is like it.
   if (!(range > kRangeMin)) return {};

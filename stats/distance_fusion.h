@@ -32,8 +32,8 @@ struct DistanceFusion {
   // 2.25). A way that carries the query well ranks almost alone. `older_self`, `newer_self`: distances of the query's
   // own older vector; where the way makes none of it, `newer_self` is infinite, and e the mean of the newer distances.
   // REQUIRES: as Make; older_weight < 1.
-  static DistanceFusion MakeConditioned(std::span<const double> older, std::span<const double> newer,
-                                        double older_self, double newer_self, double older_weight);
+  static DistanceFusion MakeConditioned(std::span<const double> older, std::span<const double> newer, double older_self,
+                                        double newer_self, double older_weight);
 
   // Moves every distance by as much: rows that are on average `is` away come to be `wanted` away.
   void Shift(double is, double wanted) { offset += wanted - is; }

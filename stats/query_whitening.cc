@@ -21,14 +21,24 @@ double SquareOf(std::span<const float> z) {
   return square;
 }
 
+// In four sums, which a processor adds side by side.
+double DotOf(const double* a, const double* b, size_t n) {
+  double sums[4] = {0, 0, 0, 0};
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (size_t k = 0; k < 4; ++k) sums[k] += a[i + k] * b[i + k];
+  }
+  for (; i < n; ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 // Lower triangle L of a = L L^T in place of a's, size x size. REQUIRES: a is positive definite.
 void Factorise(size_t size, std::vector<double>* a) {
   for (size_t i = 0; i < size; ++i) {
     double* const row = a->data() + i * size;
     for (size_t j = 0; j <= i; ++j) {
       const double* const other = a->data() + j * size;
-      double sum = row[j];
-      for (size_t k = 0; k < j; ++k) sum -= row[k] * other[k];
+      const double sum = row[j] - DotOf(row, other, j);
       row[j] = i == j ? std::sqrt(sum) : sum / other[j];
     }
   }
@@ -65,9 +75,7 @@ std::optional<QueryWhitening> QueryWhitening::Make(std::span<const std::vector<f
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j <= i; ++j) {
       const double *const a = &centred[i * dimension], *const b = &centred[j * dimension];
-      double sum = i == j ? ridge : 0;
-      for (size_t d = 0; d < dimension; ++d) sum += a[d] * b[d];
-      products[i * n + j] = sum;
+      products[i * n + j] = DotOf(a, b, dimension) + (i == j ? ridge : 0);
     }
   }
   Factorise(n, &products);

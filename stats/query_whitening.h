@@ -24,7 +24,8 @@ class QueryWhitening {
   std::vector<float> Of(std::span<const float> query) const;
 
  private:
-  QueryWhitening(std::vector<float> mean, std::vector<float> factor) : mean_(std::move(mean)), factor_(std::move(factor)) {}
+  QueryWhitening(std::vector<float> mean, std::vector<float> factor)
+      : mean_(std::move(mean)), factor_(std::move(factor)) {}
 
   std::vector<float> mean_;
   // P of (S / t + r)^-1 = (1 - P^T P) / r (Woodbury's identity), rows x dimension.

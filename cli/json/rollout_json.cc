@@ -16,7 +16,8 @@ std::string WayName(v1::ValidationWay way) {
 
 std::string WayText(const v1::WayValidation& way) {
   if (way.way() != v1::VALIDATION_WAY_BOTH) return StrCat(WayName(way.way()), way.in_reach() ? "" : " (out of reach)");
-  return StrCat("both: ", Number(way.older_weight()), way.conditioned() ? " old, conditioned, beside " : " old beside ", WayName(way.beside()));
+  return StrCat("both: ", Number(way.older_weight()), way.conditioned() ? " old, conditioned, beside " : " old beside ",
+                WayName(way.beside()));
 }
 
 OrderedJson CalibrationJson(const v1::WayCalibration& calibration) {

@@ -12,6 +12,8 @@
 namespace lightcone::server {
 namespace {
 
+constexpr size_t kBlankBytesMax = 64;  // of empty lines between two requests
+
 using Clock = std::chrono::steady_clock;
 
 constexpr int kStepsMax = 16;  // steps of one connection before the others have their turn
@@ -85,7 +87,14 @@ bool Connection::ShakeHands() {
 
 bool Connection::ReadHead() {
   // Empty lines before a request are allowed.
-  while (in_.starts_with("\r\n")) in_.erase(0, 2);
+  size_t blank = 0;
+  while (in_.compare(blank, 2, "\r\n") == 0) blank += 2;
+  in_.erase(0, blank);
+  blank_bytes_ += blank;
+  if (blank_bytes_ > kBlankBytesMax) {
+    Close();
+    return false;
+  }
   if (phase_ == Phase::kIdle && !in_.empty()) {
     SetPhase(Phase::kHead);
     SetDeadline(owner_->limits().head);
@@ -128,7 +137,7 @@ bool Connection::ReadHead() {
 void Connection::BeginRequest(size_t head_bytes) {
   head_ = ParseRequestHead(std::string_view(in_).substr(0, head_bytes));
   in_.erase(0, head_bytes);
-  searched_ = 0;
+  searched_ = blank_bytes_ = 0;
   keep_ = head_.keep_alive;
   head_only_ = head_.request.method == "HEAD";
   if (head_.refusal != 0) return Refuse(RefusalOf(head_.refusal, std::move(head_.reason)));

@@ -103,9 +103,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kHandshake;
   bool waiting_ = false;  // for the socket
 
-  std::string in_;       // bytes that are read and belong to no request yet
-  size_t searched_ = 0;  // bytes of in_ in which the head's end is not
-  RequestHead head_;     // of the request that is read or answered
+  std::string in_;          // bytes that are read and belong to no request yet
+  size_t searched_ = 0;     // bytes of in_ in which the head's end is not
+  size_t blank_bytes_ = 0;  // of empty lines before the next request
+  RequestHead head_;        // of the request that is read or answered
   const Route* route_ = nullptr;
   bool head_only_ = false;  // The method is HEAD.
   bool keep_ = false;       // The connection takes another request after the answer.

@@ -8,6 +8,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <list>
+#include <memory>
 #include <new>
 #include <thread>
 #include <unordered_map>
@@ -251,9 +252,24 @@ void HttpServer::Io::Handle(Connection* connection, const Route& route, HttpRequ
 }
 
 void HttpServer::Io::Begin(Connection* connection, const Route& route, HttpRequest request) {
+  const absl::Time began = absl::Now();
   const absl::Status allowed = options_.gate.CheckRequest(route, request);
-  if (!allowed.ok()) return connection->Answer(RefuseOnRoute(route, allowed));
-  route.begin(std::move(request), [this, id = connection->id()](HttpAnswer answer) {
+  std::shared_ptr<HttpRequest> seen;  // without its body, which belongs to the call
+  if (options_.observe) {
+    std::string body = std::exchange(request.body, {});
+    seen = std::make_shared<HttpRequest>(request);
+    request.body = std::move(body);
+  }
+  const auto observe = [this, &route, seen, began](int status) {
+    if (seen != nullptr) options_.observe({route, *seen, status, absl::Now() - began});
+  };
+  if (!allowed.ok()) {
+    HttpAnswer refusal = RefuseOnRoute(route, allowed);
+    observe(refusal.status);
+    return connection->Answer(std::move(refusal));
+  }
+  route.begin(std::move(request), [this, id = connection->id(), observe](HttpAnswer answer) {
+    observe(answer.status);
     boost::asio::post(io_, [this, id, answer = std::move(answer)]() mutable { Answer(id, std::move(answer)); });
   });
 }

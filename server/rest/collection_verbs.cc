@@ -159,6 +159,7 @@ absl::Status ReadAliasAction(const RestCall& call, const Fields& action, std::ve
     LC_ASSIGN_OR_RETURN(std::string after, TextThatIsThere(fields, "new_alias_name"));
     const std::optional<std::string> collection = call.engine.ResolveName(before);
     if (!collection || *collection == before) return NotFound(StrCat("no alias '", before, "'"));
+    if (after == before) return absl::OkStatus();
     changes->push_back({std::move(after), *collection});
     changes->push_back({std::move(before), ""});
     return absl::OkStatus();

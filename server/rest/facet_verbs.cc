@@ -57,6 +57,24 @@ absl::StatusOr<OrderBy> OrderFrom(const Fields& body) {
   return order;
 }
 
+// Groups are chosen by their hits, so what is left out must be no candidate.
+void LeaveOut(std::vector<ItemId> ids, std::optional<FilterNode>* filter) {
+  if (ids.empty()) return;
+  FilterNode named, others, all;
+  named.kind = FilterNode::Kind::kHasId;
+  named.ids = std::move(ids);
+  others.kind = FilterNode::Kind::kNot;
+  others.children.push_back(std::move(named));
+  if (!*filter) {
+    *filter = std::move(others);
+    return;
+  }
+  all.kind = FilterNode::Kind::kAnd;
+  all.children.push_back(**std::move(filter));
+  all.children.push_back(std::move(others));
+  *filter = std::move(all);
+}
+
 Answer RunGroups(const RestCall& call, const Fields& body, PointQuery query) {
   SearchCall& search = query.search;
   LC_RETURN_IF_ERROR(body.Whole("offset", 0, 0, 0).status());
@@ -65,6 +83,7 @@ Answer RunGroups(const RestCall& call, const Fields& body, PointQuery query) {
   group.groups = search.k;
   LC_ASSIGN_OR_RETURN(group.group_size, body.Whole("group_size", kGroupSize, 1, call.engine.options().limits.k_max));
   search.group_by = std::move(group);
+  LeaveOut(std::exchange(query.left_out, {}), &search.filter);
   search.k = 0;
   Metric metric{};
   LC_ASSIGN_OR_RETURN(const QueryAnswer answer, AnswerPointQuery(call, &query, &metric));
@@ -114,7 +133,8 @@ Answer ScrollPointsInOrder(const RestCall& call) {
   LC_RETURN_IF_ERROR(body.Refuse("offset", "a page in an order begins at order_by.start_from"));
   LC_ASSIGN_OR_RETURN(const int64_t limit, body.Whole("limit", 10, 1, call.engine.options().limits.page_items_max));
   LC_ASSIGN_OR_RETURN(const OrderBy order, OrderFrom(body));
-  LC_ASSIGN_OR_RETURN(const PointParts parts, PointPartsOf(body, /*payload_by_default=*/true));
+  LC_ASSIGN_OR_RETURN(PointParts parts, PointPartsOf(body, /*payload_by_default=*/true));
+  LC_RETURN_IF_ERROR(FindVectorGeneration(call, &parts));
   LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(body));
   LC_ASSIGN_OR_RETURN(const ScrollPage page,
                       call.engine.ScrollOrdered(call.collection(), order, filter, limit, "",

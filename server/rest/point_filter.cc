@@ -1,6 +1,8 @@
 #include "server/rest/point_filter.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -194,7 +196,11 @@ absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, const std::
   if (const json* ids = condition.Find("has_id")) return HasIdFrom(*ids, condition.At("has_id"));
   if (const json* nested = condition.Find("nested")) return NestedFrom(*nested, condition.At("nested"));
   for (const char* name : {"is_empty", "is_null"}) {
-    if (condition.Find(name) != nullptr) return EmptyOrNull(condition, name);
+    if (condition.Find(name) == nullptr) continue;
+    for (const char* other : {"match", "range", "values_count", "geo_radius", "geo_bounding_box"}) {
+      LC_RETURN_IF_ERROR(condition.Refuse(other, StrCat("beside ", name, "; make two conditions of them")));
+    }
+    return EmptyOrNull(condition, name);
   }
   if (condition.Find("key") == nullptr) {
     return InvalidField(path, "without a known member",
@@ -246,21 +252,49 @@ absl::StatusOr<std::vector<FilterNode>> ConditionsFrom(const json& conditions, c
   return nodes;
 }
 
-// Adds each choice of `count` of the conditions from `begin` on, together with `chosen`. false: there are too many.
-bool AddChoices(const std::vector<FilterNode>& from, size_t begin, size_t count, std::vector<FilterNode>* chosen,
-                std::vector<FilterNode>* out) {
-  if (count == 0) {
-    if ((out->size() + 1) * (chosen->size() + 1) > static_cast<size_t>(kFilterNodesMax)) return false;
-    out->push_back(GroupNode(Kind::kAnd, *chosen));
+size_t NodesOf(const FilterNode& node) {
+  size_t nodes = 1;
+  for (const FilterNode& child : node.children) nodes += NodesOf(child);
+  return nodes;
+}
+
+// Every choice of `count` of some conditions, as long as these have few nodes together.
+class Choices {
+ public:
+  Choices(const std::vector<FilterNode>& from, size_t count) : from_(from) {
+    for (const FilterNode& node : from) sizes_.push_back(NodesOf(node));
+    all_ = Add(0, count, 0);
+  }
+
+  // false: there are too many.
+  bool all() const { return all_; }
+  std::vector<FilterNode> Take() { return std::move(choices_); }
+
+ private:
+  // Adds each choice of `count` from `begin` on, beside the chosen ones, which have so many nodes.
+  bool Add(size_t begin, size_t count, size_t nodes) {
+    if (nodes_ + nodes >= static_cast<size_t>(kFilterNodesMax)) return false;
+    if (count == 0) {
+      std::vector<FilterNode> choice;
+      for (const size_t i : chosen_) choice.push_back(from_[i]);
+      choices_.push_back(GroupNode(Kind::kAnd, std::move(choice)));
+      nodes_ += nodes + 1;
+      return true;
+    }
+    for (size_t i = begin; i + count <= from_.size(); ++i) {
+      chosen_.push_back(i);
+      if (!Add(i + 1, count - 1, nodes + sizes_[i])) return false;
+      chosen_.pop_back();
+    }
     return true;
   }
-  for (size_t i = begin; i + count <= from.size(); ++i) {
-    chosen->push_back(from[i]);
-    if (!AddChoices(from, i + 1, count - 1, chosen, out)) return false;
-    chosen->pop_back();
-  }
-  return true;
-}
+
+  const std::vector<FilterNode>& from_;
+  std::vector<size_t> sizes_, chosen_;
+  std::vector<FilterNode> choices_;
+  size_t nodes_ = 0;
+  bool all_ = false;
+};
 
 absl::StatusOr<FilterNode> MinShouldFrom(const json& min_should, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(min_should, path));
@@ -270,10 +304,8 @@ absl::StatusOr<FilterNode> MinShouldFrom(const json& min_should, const std::stri
   LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*conditions, fields.At("conditions")));
   if (count == 1) return GroupNode(Kind::kOr, std::move(nodes));
   if (static_cast<size_t>(count) == nodes.size()) return GroupNode(Kind::kAnd, std::move(nodes));
-  std::vector<FilterNode> choices, chosen;
-  if (AddChoices(nodes, 0, static_cast<size_t>(count), &chosen, &choices)) {
-    return GroupNode(Kind::kOr, std::move(choices));
-  }
+  Choices choices(nodes, static_cast<size_t>(count));
+  if (choices.all()) return GroupNode(Kind::kOr, choices.Take());
   return InvalidField(fields.At("min_count"), StrCat(count, " of ", nodes.size(), " conditions"),
                       StrCat("choices of at most ", kFilterNodesMax, " conditions together"));
 }
@@ -299,6 +331,13 @@ absl::StatusOr<std::string> PayloadPathFrom(const std::string& path, std::string
 
 absl::StatusOr<FilterNode> PointFilterFrom(const json& filter, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(filter, path));
+  // A misspelt member would let every point pass, and the filter may be one of a deletion.
+  for (const auto& [name, value] : filter.items()) {
+    constexpr std::string_view kMembers[] = {"must", "should", "must_not", "min_should"};
+    if (std::find(std::begin(kMembers), std::end(kMembers), name) == std::end(kMembers)) {
+      return InvalidField(fields.At(name.substr(0, 60)), "unknown", "must, should, must_not, min_should");
+    }
+  }
   std::vector<FilterNode> all;
   if (const json* must = fields.Find("must")) {
     LC_ASSIGN_OR_RETURN(all, ConditionsFrom(*must, fields.At("must")));

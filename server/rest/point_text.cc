@@ -53,7 +53,9 @@ void AppendVector(const std::vector<float>& vector, std::string* out) {
 
 void AppendParts(const PointView& point, const PointParts& parts, std::string* out) {
   if (parts.payload) *out += StrCat(",\"payload\":", point.payload_json.empty() ? "{}" : point.payload_json);
-  if (parts.vector) {
+  if (parts.vector && parts.vector_generation != 0 && point.generation != parts.vector_generation) {
+    *out += ",\"vector\":{}";
+  } else if (parts.vector) {
     *out += ",\"vector\":";
     if (!parts.vector_name.empty()) *out += StrCat("{", TextOfJson(parts.vector_name), ":");
     AppendVector(point.vector, out);

@@ -27,6 +27,8 @@ struct PointParts {
   PayloadSelection selection;
   bool vector = false;
   std::string vector_name;  // name under which the vector is shown; empty: it stands alone
+  // Generation of that name. A point of another one has no vector of that name: {}. 0: any.
+  uint32_t vector_generation = 0;
 };
 
 struct PointView {

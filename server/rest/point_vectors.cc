@@ -160,4 +160,10 @@ absl::StatusOr<PointParts> PointPartsOf(const Fields& body, bool payload_by_defa
   return parts;
 }
 
+absl::Status FindVectorGeneration(const RestCall& call, PointParts* parts) {
+  LC_ASSIGN_OR_RETURN(parts->vector_generation,
+                      GenerationNames(&call.engine, call.collection()).Find(parts->vector_name, "with_vector"));
+  return absl::OkStatus();
+}
+
 }  // namespace lightcone::server

@@ -13,6 +13,7 @@
 #include "server/engine/api/engine.h"
 #include "server/rest/fields.h"
 #include "server/rest/point_text.h"
+#include "server/rest/rest_call.h"
 
 namespace lightcone::server {
 
@@ -45,5 +46,8 @@ absl::StatusOr<std::vector<float>> VectorFrom(const nlohmann::json& value, const
 // "with_payload" (true, false, an array of paths, include or exclude) and "with_vector" (true, false, an array with one
 // name), which Qdrant also calls "with_vectors".
 absl::StatusOr<PointParts> PointPartsOf(const Fields& body, bool payload_by_default);
+
+// Sets the generation that `vector_name` stands for. NOT_FOUND lists the generations.
+absl::Status FindVectorGeneration(const RestCall& call, PointParts* parts);
 
 }  // namespace lightcone::server

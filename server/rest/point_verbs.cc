@@ -128,6 +128,12 @@ absl::StatusOr<uint64_t> DeleteFiltered(const RestCall& call, FilterNode filter)
 absl::Status RefuseShards(const Fields& body) { return body.Refuse("shard_key", "there are no shards"); }
 
 // The id at which the next page begins, as JSON: null at the end.
+// `next_page_offset` of an answer: a number, or a name as it is stored, which need not be a UUID.
+absl::StatusOr<ItemId> OffsetFrom(const json& offset) {
+  if (offset.is_string()) return ItemId{offset.get<std::string>()};
+  return PointIdFrom(offset, "offset");
+}
+
 absl::StatusOr<std::string> NextOffset(const RestCall& call, const std::optional<FilterNode>& filter, ScrollPage* page,
                                        size_t limit) {
   if (page->items.size() > limit) {
@@ -216,11 +222,12 @@ Answer ScrollPoints(const RestCall& call) {
   if (body.Find("order_by") != nullptr) return ScrollPointsInOrder(call);
   const int64_t items_max = call.engine.options().limits.page_items_max;
   LC_ASSIGN_OR_RETURN(const int64_t limit, body.Whole("limit", 10, 1, items_max));
-  LC_ASSIGN_OR_RETURN(const PointParts parts, PointPartsOf(body, /*payload_by_default=*/true));
+  LC_ASSIGN_OR_RETURN(PointParts parts, PointPartsOf(body, /*payload_by_default=*/true));
+  LC_RETURN_IF_ERROR(FindVectorGeneration(call, &parts));
   LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(body));
   std::string token;
   if (const json* offset = body.Find("offset")) {
-    LC_ASSIGN_OR_RETURN(const ItemId from, PointIdFrom(*offset, "offset"));
+    LC_ASSIGN_OR_RETURN(const ItemId from, OffsetFrom(*offset));
     LC_ASSIGN_OR_RETURN(token, call.engine.ScrollTokenAt(call.collection(), from));
   }
   LC_ASSIGN_OR_RETURN(ScrollPage page,

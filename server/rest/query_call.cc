@@ -200,7 +200,7 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
   search.with_payload = query->parts.payload;
   if (query->parts.payload) search.payload = query->parts.selection;
   search.with_vector = query->parts.vector;
-  LC_RETURN_IF_ERROR(UseGeneration(call, query->parts.vector_name, "with_vector", query));
+  LC_RETURN_IF_ERROR(FindVectorGeneration(call, &query->parts));
   LC_ASSIGN_OR_RETURN(SearchAnswer answer, call.engine.Search(search, call.context));
   if (answer.results.size() != 1) return Internal("a search of one query without an answer");
   QueryAnswer& found = answer.results[0];

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "server/rest/fields.h"
+#include "server/rest/point_vectors.h"
 #include "server/rest/query_call.h"
 #include "server/rest/verbs.h"
 
@@ -35,15 +36,26 @@ absl::StatusOr<std::vector<std::string>> RecommendOnce(const RestCall& call, con
   return RunPointQuery(call, std::move(query));
 }
 
-// A query without a query lists points by their ids.
-Answer ListPoints(const RestCall& call, const Fields& body) {
+// A query without a query lists points by their ids, with a score of 0.
+Answer ListPoints(const RestCall& call, const Fields& body, PointQuery query) {
   LC_RETURN_IF_ERROR(body.Whole("offset", 0, 0, 0).status());
-  json scroll = {{"limit", kQueryLimit}, {"with_payload", false}};
-  for (const char* name : {"limit", "filter", "with_payload", "with_vector"}) {
-    if (const json* given = body.Find(name)) scroll[name] = *given;
+  const int64_t items_max = call.engine.options().limits.page_items_max;
+  LC_ASSIGN_OR_RETURN(const int64_t limit, body.Whole("limit", kQueryLimit, 1, items_max));
+  LC_RETURN_IF_ERROR(FindVectorGeneration(call, &query.parts));
+  LC_ASSIGN_OR_RETURN(ScrollPage page,
+                      call.engine.Scroll(call.collection(), query.search.filter, limit, "",
+                                         ItemParts(query.parts.vector, query.parts.selection), call.context));
+  std::vector<std::string> points;
+  for (StoredItem& item : page.items) {
+    EngineHit hit;
+    hit.id = std::move(item.id);
+    hit.payload_json = std::move(item.payload_json);
+    hit.vector = std::move(item.vector);
+    hit.generation = item.generation;
+    hit.uncertainty = item.uncertainty;
+    points.push_back(ScoredPointText(hit, 0, query.parts));
   }
-  const RestCall listing{call.engine, call.index_defaults, call.request, scroll, call.context};
-  return ScrollPoints(listing);
+  return StrCat("{\"points\":", ListText(points), "}");
 }
 
 Answer QueryOnce(const RestCall& call, const json& given, const std::string& path) {
@@ -51,7 +63,7 @@ Answer QueryOnce(const RestCall& call, const json& given, const std::string& pat
   LC_RETURN_IF_ERROR(RefuseGroupParts(body));
   LC_ASSIGN_OR_RETURN(PointQuery query, PointQueryOf(call, body, kQueryLimit));
   const json* asked = body.Find("query");
-  if (asked == nullptr) return ListPoints(call, body);
+  if (asked == nullptr) return ListPoints(call, body, std::move(query));
   LC_RETURN_IF_ERROR(ReadPointQuery(call, *asked, body.At("query"), &query));
   LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, RunPointQuery(call, std::move(query)));
   return StrCat("{\"points\":", ListText(points), "}");

@@ -189,6 +189,32 @@ TEST_F(BothQueries, SayInTheProfileHowALegWasRankedAndKeepToDeadlines) {
   EXPECT_EQ(engine_->Search(call, gone).status().code(), Code::kCancelled);
 }
 
+TEST_F(BothQueries, RankGroupsOfHits) {
+  MakeWorld();
+  Put(item_);
+  std::vector<UpsertItem> items;
+  for (uint64_t id = 1; id <= kOldRows; ++id)
+    items.push_back(ItemOf(Id(id), old_rows_[id], StrCat("{\"g\":", id % 7, "}")));
+  Write(BatchOf(std::move(items), 1));
+  const std::vector<float> q = RandomVector(&random_, 6, 0.6f), old_q = RandomVector(&random_, 6, 0.6f);
+  for (const bool exact : {true, false}) {
+    SearchCall call = AskBoth(q, old_q, 700, exact);
+    EngineHit best;
+    for (const EngineHit& hit : Hits(call)) {
+      if (hit.generation != 1) continue;
+      best = hit;
+      break;
+    }
+    call.k = 0;
+    call.group_by = GroupBy{"g", 3, 1};
+    const auto answer = engine_->Search(call, {});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ASSERT_EQ(answer->results[0].groups.size(), 3u);
+    EXPECT_EQ(answer->results[0].groups[0].hits[0].id, best.id);
+    EXPECT_NEAR(answer->results[0].groups[0].hits[0].distance, best.distance, 1e-6);
+  }
+}
+
 TEST_F(BothQueries, AreRefusedByField) {
   MakeWorld();
   const std::vector<float> good(6, 0.5f);
@@ -443,8 +469,8 @@ class ConditionedQueries : public BothQueries {
       older_distances.push_back(by_older(z));
       newer_distances.push_back(NewDistance(newer, z, AdapterMode::kItem));
     }
-    DistanceFusion fusion = DistanceFusion::MakeConditioned(
-        older_distances, newer_distances, by_older(older), NewDistance(newer, older, AdapterMode::kItem), weight);
+    DistanceFusion fusion = DistanceFusion::MakeConditioned(older_distances, newer_distances, by_older(older),
+                                                            NewDistance(newer, older, AdapterMode::kItem), weight);
     Ranking all = Truth(newer, AdapterMode::kNone);
     fusion.Shift(DistanceScale::Of(newer_distances).mean, MeanOf(all));
     for (const auto& [id, z] : old_rows_) {

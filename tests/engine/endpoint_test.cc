@@ -127,15 +127,10 @@ TEST_F(EndpointTest, WrongAnswersAreErrorsOfTheTextsConcerned) {
     stub_.Queue([body](const auto&, httplib::Response& response) { response.set_content(body, "application/json"); });
     return SearchStatus(SearchText("x"));
   };
-  EXPECT_TRUE(Fails(answers(R"({"data":[]})"), Code::kInternal, {"'data' is 0 entries", "1, one a text"}));
-  EXPECT_TRUE(Fails(answers("<html>"), Code::kInternal, {"no JSON"}));
-  EXPECT_TRUE(Fails(answers("[]"), Code::kInternal, {"data"}));
   EXPECT_TRUE(Fails(answers(R"({"data":[{"index":0,"embedding":[1,2]}]})"), Code::kInternal, {"2 numbers", "4"}));
-  EXPECT_TRUE(Fails(answers(R"({"data":[{"index":1,"embedding":[1,2,3,4]}]})"), Code::kInternal, {"data[0].index"}));
   EXPECT_TRUE(Fails(answers(R"({"data":[{"index":0,"embedding":[1,null,3,4]}]})"), Code::kInternal,
                     {"data[0].embedding[1]", "a finite number"}));
   EXPECT_TRUE(Fails(answers(R"({"data":[{"index":0,"embedding":[1,1e39,3,4]}]})"), Code::kInternal, {"finite"}));
-  EXPECT_TRUE(Fails(answers(R"({"data":[{"index":0,"embedding":[1,NaN,3,4]}]})"), Code::kInternal, {"no JSON"}));
   EXPECT_TRUE(Fails(answers(std::string(1 << 20, ' ')), Code::kInternal, {"more than"}));
   // One of two vectors is wrong: so is that text's query alone.
   stub_.Queue([](const auto& texts, httplib::Response& response) {
@@ -149,6 +144,50 @@ TEST_F(EndpointTest, WrongAnswersAreErrorsOfTheTextsConcerned) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_TRUE(answer->results[0].status.ok());
   EXPECT_TRUE(Fails(answer->results[1].status, Code::kInternal, {"queries[1].input"}));
+}
+
+TEST_F(EndpointTest, AnAnswerThatIsWrongAsAWholeIsAskedForAgain) {
+  AddAndActivate();
+  const auto answers = [&](const std::string& body, int times) {
+    for (int i = 0; i < times; ++i) {
+      stub_.Queue([body](const auto&, httplib::Response& response) { response.set_content(body, "application/json"); });
+    }
+    return SearchStatus(SearchText("x"));
+  };
+  const std::pair<std::string, std::string> wrong[] = {
+      {R"({"data":[]})", "'data' is 0 entries"},
+      {"<html>", "no JSON"},
+      {"[]", "data"},
+      {R"({"data":[{"index":1,"embedding":[1,2,3,4]}]})", "data[0].index"},
+      {R"({"data":[{"index":0,"embedding":[1,NaN,3,4]}]})", "no JSON"},
+  };
+  for (const auto& [body, why] : wrong) {
+    EXPECT_TRUE(answers(body, 1).ok()) << "a gateway's page, once: " << why;
+    EXPECT_TRUE(Fails(answers(body, engine_->options().endpoints.tries), Code::kUnavailable, {why}));
+    EXPECT_TRUE(SearchStatus(SearchText("x")).ok());
+  }
+}
+
+TEST_F(EndpointTest, ManyTextsThatTheEndpointRefusesCostTheOthersNothing) {
+  AddAndActivate();
+  std::vector<std::string> texts;
+  for (int i = 0; i < 64; ++i) texts.push_back(i % 8 == 3 ? StrCat("too long ", i) : StrCat("good ", i));
+  SearchCall call = SearchText(texts[0]);
+  for (size_t i = 1; i < texts.size(); ++i) call.queries.push_back(SearchText(texts[i]).queries[0]);
+  for (int i = 0; i < 400; ++i) {
+    stub_.Queue([](const auto& asked, httplib::Response& response) {
+      if (std::any_of(asked.begin(), asked.end(), [](const auto& text) { return text.starts_with("too long"); })) {
+        response.status = 400;
+        return;
+      }
+      response.set_content(StubEndpoint::BodyFor(asked, kLength).dump(), "application/json");
+    });
+  }
+  const auto answer = engine_->Search(call, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(answer->results[i].status.ok(), i % 8 != 3) << i << ": " << answer->results[i].status;
+  }
 }
 
 TEST_F(EndpointTest, ATextThatTheEndpointRefusesCostsTheOthersNothing) {

@@ -364,6 +364,8 @@ TEST_F(HttpKeys, CallsOfOperatorsOnBothPortsAreInTheAuditFileBeforeTheirAnswers)
                                             "shop Generations/Activate shop-1 OK r2",
                                             "viewer Generations/Activate shop-1 PERMISSION_DENIED r2"))
       << "calls of data and calls without a key are left out";
+  Ask("DELETE", "/collections/shop-1", headers + "viewer-key\r\n");
+  EXPECT_THAT(lines().back(), StartsWith("viewer DELETE /collections/")) << "REST is no way around";
   EXPECT_THAT(Ask("GET", "/metrics", "api-key: viewer-key\r\n"), HasSubstr("lightcone_audit_failures_total 0"));
   config_.audit.data = true;
   Start();

@@ -1,4 +1,5 @@
 // Collections, payload indexes and aliases over REST.
+#include "base/strings.h"
 #include "tests/rest/rest_fixture.h"
 
 namespace lightcone::server {
@@ -64,6 +65,23 @@ TEST_F(RestCollections, WhatIsNotThereIsRefusedByName) {
   }
   EXPECT_EQ(Get("/collections/c").status, 404) << "nothing is left of a call that failed";
   EXPECT_EQ(Get("/telemetry").status, 501);
+}
+
+TEST_F(RestCollections, AnAliasThatIsRenamedToItselfStays) {
+  Create("Dot");
+  const auto act = [this](const char* actions) {
+    return Send("POST", "/collections/aliases", StrCat("{\"actions\":[", actions, "]}")).status;
+  };
+  ASSERT_EQ(act(R"({"create_alias": {"alias_name": "live", "collection_name": "c"}})"), 200);
+  EXPECT_EQ(act(R"({"rename_alias": {"old_alias_name": "live", "new_alias_name": "live"}})"), 200);
+  EXPECT_EQ(Get("/collections/live").status, 200);
+}
+
+TEST_F(RestCollections, AWrongWaitIsRefusedBeforeAnythingIsChanged) {
+  Create("Dot");
+  const json points = {{"points", {{{"id", 1}, {"vector", {1, 0}}}}}};
+  EXPECT_EQ(Put("/collections/c/points?wait=1", points).status, 400);
+  EXPECT_EQ(Get("/collections/c").result()["points_count"], 0);
 }
 
 TEST_F(RestCollections, PayloadIndexesAreMadeAndDropped) {

@@ -55,6 +55,35 @@ TEST_F(RestFilters, ConditionsFindWhatTheyFindAtQdrant) {
   for (const auto& [filter, ids] : cases) EXPECT_EQ(Ids(filter), ids) << filter;
 }
 
+TEST_F(RestFilters, AMisspeltFilterDeletesNothing) {
+  for (const char* filter : {R"({"key": "city", "match": {"value": "Oslo"}})", R"({"musts": []})"}) {
+    const Reply refused = Post("/collections/c/points/delete?wait=true", {{"filter", json::parse(filter)}});
+    EXPECT_EQ(refused.status, 400) << refused.text;
+    EXPECT_THAT(refused.error(), HasSubstr("must, should, must_not, min_should"));
+  }
+  EXPECT_EQ(Ids("{}"), json({1, 2, 3, 4}));
+}
+
+TEST(RestFilter, ChoicesWithinChoicesAreRefusedBeforeTheyFillTheMemory) {
+  json filter = {{"key", "a"}, {"match", {{"value", 1}}}};
+  for (int depth = 0; depth < 5; ++depth) {
+    json conditions = json::array();
+    for (int i = 0; i < 10; ++i) conditions.push_back(filter);
+    filter = {{"min_should", {{"min_count", 7}, {"conditions", conditions}}}};
+    if (depth == 0) {
+      EXPECT_TRUE(PointFilterFrom(filter, "filter").ok());
+    }
+  }
+  const auto refused = PointFilterFrom(filter, "filter");
+  ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(refused.status()), HasSubstr("7 of 10 conditions"));
+}
+
+TEST(RestFilter, AConditionBesideIsEmptyIsNotLost) {
+  const json filter = json::parse(R"({"must": [{"is_empty": {"key": "a"}, "match": {"value": 1}}]})");
+  EXPECT_THAT(MessageOf(PointFilterFrom(filter, "filter").status()), HasSubstr("filter.must[0].match"));
+}
+
 TEST(RestFilter, WhatIsWrongIsNamedWithItsPlace) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"({"must": [{"key": "a"}]})", "filter.must[0]"},

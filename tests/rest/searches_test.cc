@@ -1,4 +1,5 @@
 // Searches over REST: scores, thresholds, queries by point and by example, parts of hits, batches.
+#include "client/client.h"
 #include "tests/rest/rest_fixture.h"
 
 namespace lightcone::server {
@@ -72,6 +73,52 @@ TEST_F(RestSearches, HitsHaveThePartsThatWereAskedFor) {
   EXPECT_EQ(Search({{"vector", {{"name", "gen-1"}, {"vector", {1, -1}}}}})[0]["id"], 1);
   EXPECT_EQ(Post("/collections/c/points/search?generation=1", {{"vector", {1, 0}}, {"limit", 1}}).status, 200);
   EXPECT_EQ(Post("/collections/c/points/search?generation=2", {{"vector", {1, 0}}, {"limit", 1}}).status, 404);
+}
+
+TEST_F(RestSearches, AQueryWithoutAQueryListsScoredPoints) {
+  Fill("Cosine");
+  const json points =
+      Post("/collections/c/points/query", {{"limit", 1}, {"with_vectors", true}, {"with_payload", true}})
+          .result()["points"];
+  ASSERT_EQ(points.size(), 1u);
+  for (const char* part : {"id", "version", "score", "payload", "vector"})
+    EXPECT_TRUE(points[0].contains(part)) << part;
+}
+
+TEST_F(RestSearches, AVectorOfANameIsShownForPointsOfItsGenerationAlone) {
+  Fill("Cosine");
+  v1::RegisterRequest request;
+  request.set_collection("c");
+  request.set_manifest_json(R"({"dimension": 2})");
+  client::ClientOptions options;
+  options.address = server_->bound().grpc;
+  ASSERT_TRUE(client::Client::Connect(options).value()->RegisterGeneration(request).ok());
+  const auto vectors = [this](const char* path, json body) {
+    const Reply reply = Post(path, body);
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    json shown = json::array();
+    const json result = reply.result();
+    for (const json& point : result.is_array() ? result : result["points"]) shown.push_back(point["vector"]);
+    return shown;
+  };
+  const char *const scroll = "/collections/c/points/scroll", *const search = "/collections/c/points/search";
+  EXPECT_EQ(vectors(scroll, {{"limit", 1}, {"with_vector", {"gen-1"}}})[0].size(), 1u);
+  EXPECT_EQ(vectors(scroll, {{"limit", 1}, {"with_vector", {"gen-2"}}}), json::array({json::object()}));
+  EXPECT_EQ(Post(scroll, {{"with_vector", {"no-such"}}}).status, 404);
+  // The name of a vector to show is not that of the query.
+  EXPECT_EQ(vectors(search, {{"vector", {1, 0}}, {"limit", 1}, {"with_vector", {"gen-2"}}}),
+            json::array({json::object()}));
+}
+
+TEST_F(RestSearches, GroupsOfRecommendationsLeaveTheExamplesOut) {
+  Fill("Cosine");
+  Upsert(json::parse(R"([{"id": 5, "vector": [1, 0.1], "payload": {"a": 1}}])"));
+  const Reply groups =
+      Post("/collections/c/points/query/groups",
+           {{"query", {{"recommend", {{"positive", {1}}}}}}, {"group_by", "a"}, {"limit", 4}, {"group_size", 1}});
+  ASSERT_EQ(groups.status, 200) << groups.text;
+  ASSERT_EQ(groups.result()["groups"].size(), 4u) << "the example's group has another point";
+  EXPECT_EQ(groups.result()["groups"][0]["hits"][0]["id"], 5);
 }
 
 TEST_F(RestSearches, QueriesAreVectorsPointsExamplesOrNothing) {

@@ -60,6 +60,8 @@ void SetOptions(CURL* easy, const EndpointManifest& endpoint, const std::string&
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, TakeBytes);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
+  // A request that is given up does not wait for the look-up of its name, whose thread ends by itself.
+  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 }
 
 }  // namespace

@@ -204,13 +204,15 @@ void EndpointEncoder::RunBatch(EndpointClient& client, const Tickets& tickets) {
 
 void EndpointEncoder::AskParts(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets,
                                EmbeddedInputs* outputs) {
-  if (batch.refusals >= kRefusalsMax) {
+  // An endpoint that refuses all texts is not asked for each of them.
+  if (batch.refusals >= kRefusalsMax && !batch.works) {
     outputs->resize(outputs->size() + tickets.size(),
                     FailedPrecondition(StrCat(endpoint_.Name(), " refuses too many of the texts that it is sent")));
     return;
   }
   absl::StatusOr<EmbeddedInputs> answered = AskPatiently(batch, tickets);
   if (answered.ok()) {
+    batch.works = true;
     for (auto& output : *answered) outputs->push_back(std::move(output));
     return;
   }
@@ -292,9 +294,10 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<
     const absl::Status refused = Annotate(StatusOfReply(*reply, batch.key), endpoint_.Name());
     return *pause > absl::ZeroDuration() ? WithRetryAfter(refused, *pause) : refused;
   }
-  breaker_.Note(Outcome::kWorks, now);
   absl::StatusOr<EmbeddedInputs> answered = DecodeEndpointAnswer(reply->body, tickets.size(), dimension_);
-  if (!answered.ok()) return Annotate(answered.status(), endpoint_.Name());
+  breaker_.Note(answered.ok() ? Outcome::kWorks : Outcome::kFailed, now);
+  // An answer that is wrong as a whole says nothing of any text, as one that did not come.
+  if (!answered.ok()) return Unavailable(StrCat(endpoint_.Name(), ": ", MessageOf(answered.status())));
   for (auto& output : *answered) {
     if (!output.ok()) output = Annotate(output.status(), endpoint_.Name());
   }

@@ -63,6 +63,7 @@ class EndpointEncoder {
     EndpointClient* client;
     std::string key;
     int refusals = 0;
+    bool works = false;  // the endpoint has embedded texts of the batch
   };
 
   absl::Status EmbedPiece(std::span<const std::string> texts, EmbedRole role, const CallContext& context,

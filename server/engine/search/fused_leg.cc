@@ -21,7 +21,6 @@ namespace {
 constexpr int64_t kCandidatesMin = 200;  // as many as an item adapter ranks (index/api/search.h)
 constexpr int64_t kCandidatesPart = 2;   // as so many times the hits wanted
 constexpr int64_t kExactGrowth = 8;      // an exact search that has not found its hits for sure looks so much farther
-constexpr size_t kScaleRowsMin = 32;     // rows of a sample that say what a query's distances are like
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -133,45 +132,6 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
     LC_ASSIGN_OR_RETURN(by_older, std::move(found[0]));
     LC_ASSIGN_OR_RETURN(by_newer, std::move(found[1]));
   }
-}
-
-namespace {
-
-// Distance of the newer vector to the older one, as it sees rows; infinite where an adapter makes no vector of that.
-double DistanceOfSelf(const QueryPair& queries) {
-  if (queries.carry == nullptr) return queries.newer.Distance(queries.older_vector);
-  std::vector<float> carried(static_cast<size_t>(queries.carry->output_dimension()));
-  queries.carry->ApplyOne(queries.older_vector, carried);
-  const bool made = CheckVector(queries.carry->target(), carried, "vector").ok();
-  return made ? queries.newer.Distance(carried) : std::numeric_limits<double>::infinity();
-}
-
-}  // namespace
-
-bool MayCondition(const Space& item_space, const QueryPair& queries) {
-  return item_space.metric == Metric::kCosine && queries.newer.item_space().metric == Metric::kCosine;
-}
-
-std::optional<BoundQuery> Whitened(const RowSample& rows, const Space& space, std::span<const float> older_vector) {
-  const QueryWhitening* const whitening = rows.whitening();
-  if (whitening == nullptr) return std::nullopt;
-  auto bound = BoundQuery::Make(space, space, whitening->Of(older_vector));
-  if (!bound.ok()) return std::nullopt;
-  return *std::move(bound);
-}
-
-DistanceFusion FusionOver(const RowSample& rows, const RowSample& seen_by_newer, const QueryPair& queries,
-                          const OlderShare& share, std::span<const double> own_distances) {
-  LC_DCHECK(rows.rows.size() == seen_by_newer.rows.size());
-  const std::vector<double> older = rows.DistancesTo(queries.older), newer = seen_by_newer.DistancesTo(queries.newer);
-  DistanceFusion fusion =
-      share.conditioned ? DistanceFusion::MakeConditioned(older, newer, queries.older.Distance(queries.older_vector),
-                                                          DistanceOfSelf(queries), share.weight)
-                        : DistanceFusion::Make(older, newer, share.weight);
-  if (std::min(newer.size(), own_distances.size()) >= kScaleRowsMin) {
-    fusion.Shift(DistanceScale::Of(newer).mean, DistanceScale::Of(own_distances).mean);
-  }
-  return fusion;
 }
 
 void Rescale(std::span<const double> older_distances, std::span<const double> own_distances, SearchResult* result) {

@@ -60,6 +60,7 @@ absl::StatusOr<SearchAnswer> GroupedSearch::Search(const std::vector<BoundVector
   context.answer_bytes_max = 0;  // The hits of the groups are counted, not these.
   SearchRun run(served_.collection.get(), state_, generation_, wide, filter, &engine_.pool, context, view_.Again());
   run.UseBreadths(&served_.live->breadths());
+  run.UseSamples(served_.samples.get());
   return run.Run(queries);
 }
 

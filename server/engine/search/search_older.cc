@@ -70,7 +70,7 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
   }
   const BoundQuery& older = bound.whitened_query ? *bound.whitened_query : *bound.older_query;
   const QueryPair pair{leg.older->z, older, *newer, leg.route.item == nullptr ? nullptr : &leg.route.item->adapter};
-  const DistanceFusion fusion = FusionOver(*rows, *seen, pair, leg.share, own_distances);
+  const DistanceFusion fusion = FusionOver(BasisOf(*rows, *seen, pair), leg.share, own_distances);
   const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_);
   return both.Finish(fusion, older, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]),
                      HitsRanked());

@@ -6,7 +6,7 @@
 
 #include "base/dcheck.h"
 #include "base/mix.h"
-#include "server/engine/search/fused_leg.h"
+#include "server/engine/collection/query_fusion.h"
 
 namespace lightcone::server {
 namespace {
@@ -70,10 +70,13 @@ std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, cons
       fusions.resize(kOlderShares.size(), std::vector<DistanceFusion>(newer.queries.size()));
     }
     std::vector<double> own_distances;
+    const FusionBasis by_plain = BasisOf(sample, seen, plain);
+    FusionBasis by_whitened;
+    if (fusions.size() > kPlainShares) by_whitened = BasisOf(sample, seen, whitened);
     if (own.queries.queries[p]) own_distances = own.sample->DistancesTo(*own.queries.queries[p]);
     for (size_t s = 0; s < fusions.size(); ++s) {
-      const QueryPair& pair = kOlderShares[s].conditioned ? whitened : plain;
-      fusions[s][p] = FusionOver(sample, seen, pair, kOlderShares[s], own_distances);
+      const FusionBasis& basis = kOlderShares[s].conditioned ? by_whitened : by_plain;
+      fusions[s][p] = FusionOver(basis, kOlderShares[s], own_distances);
     }
   }
   return fusions;

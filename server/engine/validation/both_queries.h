@@ -37,9 +37,9 @@ struct OwnRows {
 };
 
 // The fusions of one way's distances with the older generation's own, by share, then probe: all of kOlderShares between
-// cosine spaces, else the plain ones. Learnt, as searches do it, from each probe's distances to a sample of the gallery: `sample` as it is, and `seen` as
-// the way sees it. `vectors`: the probes' by the older generation. REQUIRES: both samples have as many rows, and both
-// ways one query a probe, or none.
+// cosine spaces, else the plain ones. Learnt, as searches do it, from each probe's distances to a sample of the
+// gallery: `sample` as it is, and `seen` as the way sees it. `vectors`: the probes' by the older generation. REQUIRES:
+// both samples have as many rows, and both ways one query a probe, or none.
 std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, const ProbeVectors& vectors,
                                                    const OlderWays& older, const RowSample& seen,
                                                    const RankingWay& newer, const OwnRows& own);

@@ -338,9 +338,8 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
   std::vector<RankingWay> ways = {all.self.plain};
   for (const Way& way : all.ways) ways.push_back(way.way);
   const size_t whitened = ways.size();
-  const bool conditioned = std::any_of(all.beside.begin(), all.beside.end(), [](const Beside& beside) {
-    return beside.by_share.size() > kPlainShares;
-  });
+  const bool conditioned = std::any_of(all.beside.begin(), all.beside.end(),
+                                       [](const Beside& beside) { return beside.by_share.size() > kPlainShares; });
   if (conditioned) ways.push_back(all.self.whitened);
   std::vector<FusedRanking> fused;
   for (const Beside& beside : all.beside) {

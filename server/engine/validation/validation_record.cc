@@ -244,10 +244,12 @@ std::string TextOfBoth(const PairReport& pair) {
     if (way.way != pair.both_beside) continue;
     const std::string beside =
         way.way == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(way.way), " adapter");
-    return StrCat("; the old query (weight ", way.older->weight, way.older->conditioned ? ", conditioned" : "", ") beside ", beside, ": CMC@1 ",
-                  Shown(way.figures.cmc1), ", mAP ", Shown(way.figures.map), ", gains ", Shown(way.cmc1_gain), " and ",
-                  Shown(way.map_gain),
-                  !pair.both_pass ? ", which does not pass either"
+    return StrCat("; the old query (weight ", way.older->weight, way.older->conditioned ? ", conditioned" : "",
+                  ") beside ", beside, ": CMC@1 ", Shown(way.figures.cmc1), ", mAP ", Shown(way.figures.map),
+                  ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain),
+                  !pair.both_pass
+                      ? StrCat(", which does not pass", pair.verdict == Verdict::kPassed ? "" : " either",
+                               way.dips_in_force() ? ": a partly backfilled gallery falls below its start" : "")
                   : pair.verdict == Verdict::kPassed
                       ? ", which passes, too"
                       : StrCat(", which passes: for searches that carry the query's vector by generation ",

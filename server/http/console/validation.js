@@ -7,7 +7,7 @@ const interval = (e) => h('span', { class: 'whole' }, number(e.value, 3), h('spa
 
 // Ways of the new query alone, then those of both queries.
 const waysOf = (pair) => [...pair.ways, ...(pair.both || [])];
-const nameOf = (way) => way.older_weight === undefined ? ways[way.way] : `old query (${way.older_weight}) beside ${ways[way.way]}`;
+const nameOf = (way) => way.older_weight === undefined ? ways[way.way] : `old query (${way.older_weight}${way.conditioned ? ', conditioned' : ''}) beside ${ways[way.way]}`;
 
 function rowsOf(pair) {
   const old = [`its own queries`, interval(pair.old_self.cmc1), interval(pair.old_self.map), '–', '–', ''];
