@@ -35,9 +35,6 @@ struct DistanceFusion {
   static DistanceFusion MakeConditioned(std::span<const double> older, std::span<const double> newer, double older_self,
                                         double newer_self, double older_weight);
 
-  // Moves every distance by as much: rows that are on average `is` away come to be `wanted` away.
-  void Shift(double is, double wanted) { offset += wanted - is; }
-
   double Of(double older, double newer) const { return offset + older_slope * older + newer_slope * newer; }
 };
 

@@ -121,7 +121,7 @@ std::string TextDemoHtml(const DemoResult& result) {
       "texts that the new model itself finds after a full re-embedding. mAP is of ",
       text.map_queries, " queries and counts the first ", text.map_depth,
       " hits.</p><p>The gate: ", EscapeXml(text.gate_summary),
-      " Way of searches by the new vector: ", EscapeXml(text.gate_way), ".</p>");
+      ". Way of searches by the new vector: ", EscapeXml(text.gate_way), ".</p>");
   return html + TextBackfill(result) + TextExamples(text) + PageEnd(result);
 }
 

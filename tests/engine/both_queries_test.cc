@@ -70,21 +70,14 @@ class BothQueries : public AdapterTest {
                                        : DistanceNaively(new_, Doubles(q), new_, CarriedNaively(item_, row));
   }
 
-  static double MeanOf(const Ranking& ranking) {
-    double sum = 0;
-    for (const auto& [distance, id] : ranking) sum += distance;
-    return sum / static_cast<double>(ranking.size());
-  }
-
   Ranking TruthByBoth(const std::vector<float>& q, const std::vector<float>& old_q, AdapterMode mode) const {
     std::vector<double> older, newer;
     for (const uint64_t id : SampledIds()) {
       older.push_back(DistanceNaively(old_, Doubles(old_q), old_, Doubles(old_rows_.at(id))));
       newer.push_back(NewDistance(q, old_rows_.at(id), mode));
     }
-    DistanceFusion fusion = DistanceFusion::Make(older, newer, kWeight);
+    const DistanceFusion fusion = DistanceFusion::Make(older, newer, kWeight);
     Ranking all = Truth(q, AdapterMode::kNone);  // items of generation 2, by the plain distance
-    fusion.Shift(DistanceScale::Of(newer).mean, MeanOf(all));
     for (const auto& [id, z] : old_rows_) {
       all.emplace_back(fusion.Of(DistanceNaively(old_, Doubles(old_q), old_, Doubles(z)), NewDistance(q, z, mode)), id);
     }
@@ -469,10 +462,9 @@ class ConditionedQueries : public BothQueries {
       older_distances.push_back(by_older(z));
       newer_distances.push_back(NewDistance(newer, z, AdapterMode::kItem));
     }
-    DistanceFusion fusion = DistanceFusion::MakeConditioned(older_distances, newer_distances, by_older(older),
-                                                            NewDistance(newer, older, AdapterMode::kItem), weight);
+    const DistanceFusion fusion = DistanceFusion::MakeConditioned(
+        older_distances, newer_distances, by_older(older), NewDistance(newer, older, AdapterMode::kItem), weight);
     Ranking all = Truth(newer, AdapterMode::kNone);
-    fusion.Shift(DistanceScale::Of(newer_distances).mean, MeanOf(all));
     for (const auto& [id, z] : old_rows_) {
       all.emplace_back(fusion.Of(by_older(z), NewDistance(newer, z, AdapterMode::kItem)), id);
     }

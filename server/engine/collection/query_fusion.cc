@@ -1,7 +1,5 @@
 #include "server/engine/collection/query_fusion.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -40,19 +38,9 @@ FusionBasis BasisOf(const RowSample& rows, const RowSample& seen_by_newer, const
           queries.older.Distance(queries.older_vector), DistanceOfSelf(queries)};
 }
 
-DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share, std::span<const double> own_distances) {
-  DistanceFusion fusion =
-      share.conditioned
-          ? DistanceFusion::MakeConditioned(basis.older, basis.newer, basis.older_self, basis.newer_self, share.weight)
-          : DistanceFusion::Make(basis.older, basis.newer, share.weight);
-  const auto finite = [](std::span<const double> distances) {
-    return static_cast<size_t>(
-        std::count_if(distances.begin(), distances.end(), [](double d) { return std::isfinite(d); }));
-  };
-  if (std::min(finite(basis.newer), finite(own_distances)) >= kScaleRowsMin) {
-    fusion.Shift(DistanceScale::Of(basis.newer).mean, DistanceScale::Of(own_distances).mean);
-  }
-  return fusion;
+DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share) {
+  if (!share.conditioned) return DistanceFusion::Make(basis.older, basis.newer, share.weight);
+  return DistanceFusion::MakeConditioned(basis.older, basis.newer, basis.older_self, basis.newer_self, share.weight);
 }
 
 }  // namespace lightcone::server

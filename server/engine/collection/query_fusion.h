@@ -2,7 +2,6 @@
 // measures it. Threads: values and pure functions.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,8 +13,6 @@
 #include "stats/distance_fusion.h"
 
 namespace lightcone::server {
-
-inline constexpr size_t kScaleRowsMin = 32;  // rows of a sample that say what a query's distances are like
 
 // The two vectors of a query on the rows of a generation, each bound to its rows' space.
 struct QueryPair {
@@ -40,10 +37,7 @@ struct FusionBasis {
 // REQUIRES: both samples are as long.
 FusionBasis BasisOf(const RowSample& rows, const RowSample& seen_by_newer, const QueryPair& queries);
 
-// The fused distances have the mean of `own_distances`, those of the newer vector to a sample of its own generation's
-// rows, so that a mixed gallery prefers neither: what an adapter makes of rows lies nearer to their mean, and so to
-// every query, than rows of the newer model. With few rows the newer distances keep their mean. A conditioned share
-// wants a basis by the whitened older query.
-DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share, std::span<const double> own_distances);
+// A conditioned share wants a basis by the whitened older query.
+DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share);
 
 }  // namespace lightcone::server

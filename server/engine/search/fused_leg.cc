@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t kCandidatesMin = 200;  // as many as an item adapter ranks (index/api/search.h)
 constexpr int64_t kCandidatesPart = 2;   // as so many times the hits wanted
 constexpr int64_t kExactGrowth = 8;      // an exact search that has not found its hits for sure looks so much farther
+constexpr size_t kScaleRowsMin = 32;     // rows of a sample that say what a query's distances are like
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 

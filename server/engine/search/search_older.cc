@@ -54,12 +54,11 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
   LC_DCHECK(samples_ != nullptr && leg.older != nullptr);
   for (const absl::StatusOr<SearchResult>& result : results) LC_RETURN_IF_ERROR(result.status());
   LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples_->Of(*view_, leg.generation));
-  LC_ASSIGN_OR_RETURN(const RowSamplePtr own, samples_->Of(*view_, generation_));
-  const Space& space = state_.Find(generation_)->space;
-  LC_ASSIGN_OR_RETURN(const BoundQuery own_query, BoundQuery::Make(space, space, query.z));
-  const std::vector<double> own_distances = own->DistancesTo(own_query);
   if (!leg.fused()) {
-    Rescale(rows->DistancesTo(*bound.older_query), own_distances, &*results[0]);
+    LC_ASSIGN_OR_RETURN(const RowSamplePtr own, samples_->Of(*view_, generation_));
+    const Space& space = state_.Find(generation_)->space;
+    LC_ASSIGN_OR_RETURN(const BoundQuery own_query, BoundQuery::Make(space, space, query.z));
+    Rescale(rows->DistancesTo(*bound.older_query), own->DistancesTo(own_query), &*results[0]);
     return std::move(results[0]);
   }
   RowSamplePtr seen = rows;
@@ -70,7 +69,7 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
   }
   const BoundQuery& older = bound.whitened_query ? *bound.whitened_query : *bound.older_query;
   const QueryPair pair{leg.older->z, older, *newer, leg.route.item == nullptr ? nullptr : &leg.route.item->adapter};
-  const DistanceFusion fusion = FusionOver(BasisOf(*rows, *seen, pair), leg.share, own_distances);
+  const DistanceFusion fusion = FusionOver(BasisOf(*rows, *seen, pair), leg.share);
   const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_);
   return both.Finish(fusion, older, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]),
                      HitsRanked());

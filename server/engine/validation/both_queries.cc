@@ -57,7 +57,7 @@ OlderWays OlderWaysOf(const RowSample& sample, const ProbeVectors& vectors, cons
 
 std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, const ProbeVectors& vectors,
                                                    const OlderWays& older, const RowSample& seen,
-                                                   const RankingWay& newer, const OwnRows& own) {
+                                                   const RankingWay& newer) {
   LC_DCHECK(sample.rows.size() == seen.rows.size());
   LC_DCHECK(older.plain.queries.size() == newer.queries.size());
   std::vector<std::vector<DistanceFusion>> fusions(kPlainShares);
@@ -69,14 +69,12 @@ std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, cons
     if (MayCondition(plain.older.item_space(), plain)) {
       fusions.resize(kOlderShares.size(), std::vector<DistanceFusion>(newer.queries.size()));
     }
-    std::vector<double> own_distances;
     const FusionBasis by_plain = BasisOf(sample, seen, plain);
     FusionBasis by_whitened;
     if (fusions.size() > kPlainShares) by_whitened = BasisOf(sample, seen, whitened);
-    if (own.queries.queries[p]) own_distances = own.sample->DistancesTo(*own.queries.queries[p]);
     for (size_t s = 0; s < fusions.size(); ++s) {
       const FusionBasis& basis = kOlderShares[s].conditioned ? by_whitened : by_plain;
-      fusions[s][p] = FusionOver(basis, kOlderShares[s], own_distances);
+      fusions[s][p] = FusionOver(basis, kOlderShares[s]);
     }
   }
   return fusions;

@@ -30,19 +30,13 @@ struct OlderWays {
 // Where a query cannot be whitened, it is taken as it is, as searches do.
 OlderWays OlderWaysOf(const RowSample& sample, const ProbeVectors& vectors, const Space& space, RankingWay plain);
 
-// Rows of the newer generation, and its own queries. Without rows fused distances are on the scale of the way's.
-struct OwnRows {
-  RowSamplePtr sample;
-  RankingWay queries;
-};
-
 // The fusions of one way's distances with the older generation's own, by share, then probe: all of kOlderShares between
 // cosine spaces, else the plain ones. Learnt, as searches do it, from each probe's distances to a sample of the
 // gallery: `sample` as it is, and `seen` as the way sees it. `vectors`: the probes' by the older generation. REQUIRES:
 // both samples have as many rows, and both ways one query a probe, or none.
 std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, const ProbeVectors& vectors,
                                                    const OlderWays& older, const RowSample& seen,
-                                                   const RankingWay& newer, const OwnRows& own);
+                                                   const RankingWay& newer);
 
 // The share for searches, and for each probe the one that the probes of the other half chose. With fewer than 50
 // measured probes in a half nothing is chosen: all are the default.

@@ -291,9 +291,6 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
   LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples.Of(*view, older.generation));
   LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(older.generation));
   LC_ASSIGN_OR_RETURN(RankingWay self, Self(older.generation));
-  OwnRows own;
-  LC_ASSIGN_OR_RETURN(own.sample, samples.Of(*view, newer_.generation));
-  LC_ASSIGN_OR_RETURN(own.queries, Self(newer_.generation));
   all->self = OlderWaysOf(*rows, *vectors, older.space, std::move(self));
   for (size_t w = 0; w < all->ways.size(); ++w) {
     const Way& way = all->ways[w];
@@ -302,7 +299,7 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
     if (way.mode == AdapterMode::kItem) {
       seen = samples.CarriedOf(rows, *state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem));
     }
-    all->beside.push_back({w, FusionsOf(*rows, *vectors, all->self, *seen, way.way, own), {}, {}});
+    all->beside.push_back({w, FusionsOf(*rows, *vectors, all->self, *seen, way.way), {}, {}});
   }
   return absl::OkStatus();
 }
