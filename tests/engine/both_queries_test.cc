@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <thread>
 
 #include "adapter_world.h"
 #include "server/engine/validation/validation.h"
 #include "stats/distance_fusion.h"
 #include "stats/query_whitening.h"
+#include "validated.h"
 
 namespace lightcone::server {
 namespace {
@@ -318,18 +318,6 @@ class TwoCircles : public EngineTest {
     const auto put = engine_->PutProbes(call);
     ASSERT_TRUE(put.ok()) << put.status();
   }
-  std::shared_ptr<const ValidationReport> Validate() {
-    ValidateCall call;
-    call.collection = "c";
-    call.generation = 2;
-    const auto id = engine_->ValidateGeneration(call);
-    EXPECT_TRUE(id.ok()) << id.status();
-    if (!id.ok()) return nullptr;
-    JobStatus job = *engine_->GetJob(*id);
-    for (; !job.final(); job = *engine_->GetJob(*id)) std::this_thread::yield();
-    EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
-    return engine_->GetGeneration("c", 2)->validation;
-  }
 };
 
 TEST_F(TwoCircles, BothQueriesFindWhatNeitherFindsAlone) {
@@ -366,7 +354,7 @@ TEST_F(TwoCircles, AValidationMeasuresBothQueriesAndSearchesUseItsWeight) {
   MakeWorld();
   EXPECT_EQ(WeightInForce(), OlderShare().weight);
   PutTheProbes();
-  const auto report = Validate();
+  const auto report = Validated(engine_.get());
   ASSERT_NE(report, nullptr);
   ASSERT_EQ(report->pairs.size(), 1u);
   const PairReport& pair = report->pairs[0];
@@ -428,7 +416,7 @@ class ConditionedQueries : public BothQueries {
     return {older, newer};
   }
 
-  std::shared_ptr<const ValidationReport> Validate() {
+  void PutTheProbes() {
     PutProbesCall call{"", "c", "daily", "", {}};
     for (uint64_t id = 1; id <= kProbes; ++id) {
       Probe probe;
@@ -438,16 +426,6 @@ class ConditionedQueries : public BothQueries {
       call.probes.push_back(std::move(probe));
     }
     EXPECT_TRUE(engine_->PutProbes(call).ok());
-    ValidateCall validate;
-    validate.collection = "c";
-    validate.generation = 2;
-    const auto id = engine_->ValidateGeneration(validate);
-    EXPECT_TRUE(id.ok()) << id.status();
-    if (!id.ok()) return nullptr;
-    JobStatus job = *engine_->GetJob(*id);
-    for (; !job.final(); job = *engine_->GetJob(*id)) std::this_thread::yield();
-    EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
-    return engine_->GetGeneration("c", 2)->validation;
   }
 
   Ranking ConditionedTruth(const std::vector<float>& older, const std::vector<float>& newer, double weight) {
@@ -475,7 +453,8 @@ class ConditionedQueries : public BothQueries {
 
 TEST_F(ConditionedQueries, AreChosenWhereTheAdapterCarriesSomeQueriesAlone) {
   MakeCosineWorld();
-  const auto report = Validate();
+  PutTheProbes();
+  const auto report = Validated(engine_.get());
   ASSERT_NE(report, nullptr);
   const PairReport& pair = report->pairs.at(0);
   ASSERT_EQ(pair.both.size(), 1u) << "beside the item adapter alone";

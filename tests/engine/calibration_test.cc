@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "adapter_world.h"
 #include "server/engine/collection/reach.h"
 #include "server/engine/validation/validation.h"
 #include "store/keys.h"
+#include "validated.h"
 
 namespace lightcone::server {
 namespace {
@@ -111,17 +111,7 @@ class CalibratedMixture : public EngineTest {
 
   // Waits for the job; the report is the generation's.
   std::shared_ptr<const ValidationReport> Validate(bool calibrate = true) {
-    ValidateCall call;
-    call.collection = "c";
-    call.generation = 2;
-    call.calibrate = calibrate;
-    const auto id = engine_->ValidateGeneration(call);
-    EXPECT_TRUE(id.ok()) << id.status();
-    if (!id.ok()) return nullptr;
-    JobStatus job = *engine_->GetJob(*id);
-    for (; !job.final(); job = *engine_->GetJob(*id)) std::this_thread::yield();
-    EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
-    return engine_->GetGeneration("c", 2)->validation;
+    return Validated(engine_.get(), calibrate);
   }
   absl::Status TryActivate(uint32_t generation, const std::string& force_because = "") {
     ActivateCall call;
