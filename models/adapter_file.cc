@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "models/checkpoint.h"
@@ -149,6 +150,7 @@ absl::Status ReadFit(const json& object, AdapterFit& fit) {
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "head_r2", false, fit.head_r2));
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "seed", false, fit.seed));
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "compared_by", false, fit.compared_by));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "held_out_from", false, fit.held_out_from));
   return ReadCompared(object, fit);
 }
 
@@ -229,6 +231,8 @@ absl::Status CheckSpaceIs(const std::string& field, const Space& space, const Ad
 
 }  // namespace
 
+uint64_t PlaceInFit(uint64_t seed, uint64_t item) { return MixSeed({seed, 0x5b117u, item}); }
+
 uint32_t EncoderCrc32cOf(std::string_view manifest_json) {
   const json manifest = internal::ParseBounded(manifest_json);
   if (!manifest.is_object()) return 0;
@@ -294,6 +298,7 @@ std::string AdapterHeaderJson(const AdapterFile& file) {
                 {"ridge", file.fit.ridge},
                 {"head_r2", file.fit.head_r2},
                 {"seed", file.fit.seed}};
+  if (file.fit.held_out_from != 0) out["fit"]["held_out_from"] = file.fit.held_out_from;
   if (!file.fit.compared.empty()) {
     out["fit"]["compared_by"] = file.fit.compared_by;
     for (const ComparedMap& one : file.fit.compared) {

@@ -23,7 +23,10 @@ struct ComparedMap {
   bool operator==(const ComparedMap&) const = default;
 };
 
-// How an adapter came to be. For people and reports; nothing depends on it.
+// The place of an item's pairs in the order of a fit with that seed: the pairs at the end of it are held out.
+uint64_t PlaceInFit(uint64_t seed, uint64_t item);
+
+// How an adapter came to be. For people and reports; what a validation measures depends on the last line alone.
 struct AdapterFit {
   std::string loss;            // terms and weights, "reg+rel+0.3*sup"; "closed-form" for procrustes and kernel
   int64_t pairs = 0;           // used to fit, held-out ones not counted
@@ -36,6 +39,9 @@ struct AdapterFit {
   uint64_t seed = 0;
   std::string compared_by;            // loss of `compared`, "reg+rel"; empty: the map was asked for by name
   std::vector<ComparedMap> compared;  // maps that were fitted, at most kComparedMax; the one in the file is the best
+
+  // Of a fit by a server: no item with this place or a later one was fitted. 0: not known.
+  uint64_t held_out_from = 0;
 
   static constexpr size_t kComparedMax = 16;
 

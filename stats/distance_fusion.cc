@@ -10,8 +10,6 @@
 namespace lightcone {
 namespace {
 
-constexpr double kRangeMin = 1e-6;  // of cosine distances: below it float32 vectors are all alike
-
 // A deviation that a division may be made by: not that of distances that rounding alone tells apart.
 double UsableDeviation(double deviation, double size) {
   constexpr double kRounding = 1e-9;
@@ -72,19 +70,23 @@ DistanceFusion DistanceFusion::Make(std::span<const double> older, std::span<con
   return fusion;
 }
 
-DistanceFusion DistanceFusion::MakeConditioned(std::span<const double> older, std::span<const double> newer,
-                                               double older_self, double newer_self, double older_weight) {
+DistanceFusion DistanceFusion::MakeConditioned(std::span<const double> newer, double newer_self, double older_weight) {
   LC_DCHECK(older_weight >= 0 && older_weight < 1);
-  const auto [of_older, of_newer] = FinitePairs(older, newer);
-  const DistanceScale from = DistanceScale::Of(of_older);
-  const double error = std::max(0.0, std::isfinite(newer_self) ? newer_self : DistanceScale::Of(of_newer).mean);
-  const double range = from.mean - older_self;
-  // A query that is as far from itself as from everything says nothing of what is like it.
-  if (!(range > kRangeMin)) return {};
+  const double error = std::max(0.0, std::isfinite(newer_self) ? newer_self : DistanceScale::Of(newer).mean);
   DistanceFusion fusion;
-  fusion.older_slope = older_weight / (1 - older_weight) * error / range;
-  fusion.offset = -fusion.older_slope * from.mean;
+  fusion.older_slope = older_weight / (1 - older_weight) * error;
+  fusion.offset = -fusion.older_slope;
   return fusion;
+}
+
+DistanceFusion DistanceFusion::OnScaleOf(std::span<const double> own, std::span<const double> older,
+                                         std::span<const double> newer) const {
+  LC_DCHECK(older.size() == newer.size());
+  std::vector<double> fused(older.size());
+  for (size_t i = 0; i < fused.size(); ++i) fused[i] = Of(older[i], newer[i]);
+  const DistanceScale from = DistanceScale::Of(fused), to = DistanceScale::Of(own);
+  const double factor = to.deviation / from.deviation;
+  return {to.mean + factor * (offset - from.mean), factor * older_slope, factor * newer_slope};
 }
 
 }  // namespace lightcone

@@ -25,15 +25,18 @@ struct DistanceFusion {
   // rows; pairs that are not both finite are left out. REQUIRES: both are as long; 0 <= older_weight <= 1.
   static DistanceFusion Make(std::span<const double> older, std::span<const double> newer, double older_weight);
 
-  // newer - a like(older), a = e older_weight / (1 - older_weight): `like` runs from 0 at the mean of the older
-  // distances to 1 at the query's own, and e is how far the newer model's way takes the query's own older vector from
-  // its newer one. As if the query were one more pair of vectors that the way had been fitted from: the posterior mean
-  // of a Gaussian process moves by covariance with the new point times its error (Rasmussen & Williams 2006, equation
-  // 2.25). A way that carries the query well ranks almost alone. `older_self`, `newer_self`: distances of the query's
-  // own older vector; where the way makes none of it, `newer_self` is infinite, and e the mean of the newer distances.
-  // REQUIRES: as Make; older_weight < 1.
-  static DistanceFusion MakeConditioned(std::span<const double> older, std::span<const double> newer, double older_self,
-                                        double newer_self, double older_weight);
+  // newer - e w / (1 - w) (1 - likeness), w the older weight, likeness a QueryLikeness::Distance, and e how far the
+  // newer model's way takes the query's own older vector from its newer one: `newer_self`, or where the way makes none
+  // of it and that is infinite, the mean of the newer distances. As if the query were one more pair of vectors that the
+  // way had been fitted from: the posterior mean of a Gaussian process moves by covariance with the new point times its
+  // error (Rasmussen & Williams 2006, equation 2.25). A way that carries the query well ranks almost alone.
+  // REQUIRES: 0 <= older_weight < 1.
+  static DistanceFusion MakeConditioned(std::span<const double> newer, double newer_self, double older_weight);
+
+  // The same order, with the mean and the deviation of `own` over the rows that have these distances.
+  // REQUIRES: `older` and `newer` as Make.
+  DistanceFusion OnScaleOf(std::span<const double> own, std::span<const double> older,
+                           std::span<const double> newer) const;
 
   double Of(double older, double newer) const { return offset + older_slope * older + newer_slope * newer; }
 };

@@ -8,7 +8,7 @@
 #include "adapter_world.h"
 #include "server/engine/validation/validation.h"
 #include "stats/distance_fusion.h"
-#include "stats/query_whitening.h"
+#include "stats/query_likeness.h"
 #include "validated.h"
 
 namespace lightcone::server {
@@ -70,13 +70,20 @@ class BothQueries : public AdapterTest {
                                        : DistanceNaively(new_, Doubles(q), new_, CarriedNaively(item_, row));
   }
 
+  // A query's distances to items of generation 2, the scale of what both vectors say of items of generation 1.
+  std::vector<double> OwnDistances(const std::vector<float>& q) const {
+    std::vector<double> own;
+    for (const auto& [id, z] : new_rows_) own.push_back(DistanceNaively(new_, Doubles(q), new_, Doubles(z)));
+    return own;
+  }
+
   Ranking TruthByBoth(const std::vector<float>& q, const std::vector<float>& old_q, AdapterMode mode) const {
     std::vector<double> older, newer;
     for (const uint64_t id : SampledIds()) {
       older.push_back(DistanceNaively(old_, Doubles(old_q), old_, Doubles(old_rows_.at(id))));
       newer.push_back(NewDistance(q, old_rows_.at(id), mode));
     }
-    const DistanceFusion fusion = DistanceFusion::Make(older, newer, kWeight);
+    const DistanceFusion fusion = DistanceFusion::Make(older, newer, kWeight).OnScaleOf(OwnDistances(q), older, newer);
     Ranking all = Truth(q, AdapterMode::kNone);  // items of generation 2, by the plain distance
     for (const auto& [id, z] : old_rows_) {
       all.emplace_back(fusion.Of(DistanceNaively(old_, Doubles(old_q), old_, Doubles(z)), NewDistance(q, z, mode)), id);
@@ -431,17 +438,19 @@ class ConditionedQueries : public BothQueries {
   Ranking ConditionedTruth(const std::vector<float>& older, const std::vector<float>& newer, double weight) {
     std::vector<std::vector<float>> sample;
     for (const uint64_t id : SampledIds()) sample.push_back(old_rows_.at(id));
-    const std::vector<float> whitened = QueryWhitening::Make(sample)->Of(older);
+    const LikenessKernel kernel = *LikenessKernel::Make(sample);
+    const QueryLikeness likeness = kernel.Of(older);
     const auto by_older = [&](const std::vector<float>& z) {
-      return DistanceNaively(old_, Doubles(whitened), old_, Doubles(z));
+      return likeness.DistanceTo(z, DistanceNaively(old_, Doubles(older), old_, Doubles(z)));
     };
     std::vector<double> older_distances, newer_distances;
     for (const std::vector<float>& z : sample) {
       older_distances.push_back(by_older(z));
       newer_distances.push_back(NewDistance(newer, z, AdapterMode::kItem));
     }
-    const DistanceFusion fusion = DistanceFusion::MakeConditioned(
-        older_distances, newer_distances, by_older(older), NewDistance(newer, older, AdapterMode::kItem), weight);
+    const DistanceFusion fusion =
+        DistanceFusion::MakeConditioned(newer_distances, NewDistance(newer, older, AdapterMode::kItem), weight)
+            .OnScaleOf(OwnDistances(newer), older_distances, newer_distances);
     Ranking all = Truth(newer, AdapterMode::kNone);
     for (const auto& [id, z] : old_rows_) {
       all.emplace_back(fusion.Of(by_older(z), NewDistance(newer, z, AdapterMode::kItem)), id);

@@ -16,13 +16,14 @@
 #include "store/keys.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/trainer/two_models.h"
+#include "validated.h"
 
 namespace lightcone::server {
 namespace {
 
 using Code = absl::StatusCode;
 
-constexpr int kItems = 400, kOldWide = 8, kNewWide = 10;
+constexpr int kItems = 600, kOldWide = 8, kNewWide = 10;
 
 class Fitting : public EngineTest {
  protected:
@@ -225,6 +226,47 @@ TEST_F(Fitting, TheAdapterSaysWhichEncodersAndSpaceItWasFittedFor) {
     EXPECT_EQ(file.to_crc32c, 100u + kNewWide);
     EXPECT_TRUE(file.source == Space({Metric::kLorentz, kOldWide, 1.0, 1.0}));
   });
+}
+
+TEST_F(Fitting, AValidationMixesItemsThatNoFitHasSeen) {
+  MakeWorld(Metric::kCosine);
+  EmbedThese(Sample(kItems - 50));  // some stay old, so that there is a pair of generations to measure
+  PutProbesCall probes{"", "c", "daily", "", {}};
+  for (size_t i = 0; i < 120; ++i) {
+    Probe probe;
+    probe.vectors = {{1, Row(models_.old_z, i, kOldWide)}, {2, Row(models_.new_z, i, kNewWide)}};
+    for (size_t other = 0; other < kItems; ++other) {
+      if (other != i && models_.labels[other] == models_.labels[i]) probe.relevant.push_back(Id(other));
+    }
+    probes.probes.push_back(std::move(probe));
+  }
+  ASSERT_TRUE(engine_->PutProbes(probes).ok());
+  FitAdapterCall call = CallOf(1, 2);
+  call.map = "kernel";
+  call.width = 200;
+  ASSERT_EQ(Run(call).state, JobState::kSucceeded);
+  const int64_t fitted = (*engine_->ListAdapters("c"))[0].pairs;
+  const auto report = Validated(engine_.get());
+  ASSERT_NE(report, nullptr);
+  EXPECT_EQ(report->pairs.at(0).common_items, static_cast<uint64_t>(kItems - 50 - fitted)) << "those held out";
+  EXPECT_EQ(report->pairs.at(0).fitted_pairs, 0u);
+  // Too few are held out of a small fit, and of one by somebody else nobody knows which.
+  call.pairs_max = 100;
+  call.width = 50;
+  ASSERT_EQ(Run(call).state, JobState::kSucceeded);
+  EditStore([&](Store* store, WriteBatch* batch) {
+    AdapterRecord record = *DecodeAdapterRecord(*store->Get(Table::kGenerations, keys::Adapter(1, 1, 2)));
+    AdapterFile file = *ParseAdapter(record.file);
+    EXPECT_NE(file.fit.held_out_from, 0u);
+    file.fit.held_out_from = 0;
+    record.file = *EncodeAdapter(file);
+    batch->Put(Table::kGenerations, keys::Adapter(1, 1, 2), Encode(record));
+  });
+  SetUp();
+  const auto all = Validated(engine_.get());
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(all->pairs.at(0).common_items, static_cast<uint64_t>(kItems - 50));
+  EXPECT_EQ(all->pairs.at(0).fitted_pairs, static_cast<uint64_t>((*engine_->ListAdapters("c"))[0].pairs));
 }
 
 TEST_F(Fitting, WhatCannotBeFittedIsSaid) {

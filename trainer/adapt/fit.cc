@@ -50,7 +50,7 @@ absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions
   std::vector<std::pair<uint64_t, int64_t>> keyed(n);
   for (size_t i = 0; i < n; ++i) {
     const int64_t row = static_cast<int64_t>(i);
-    keyed[i] = {MixSeed({options.seed, 0x5b117u, static_cast<uint64_t>(item(row))}), row};
+    keyed[i] = {PlaceInFit(options.seed, static_cast<uint64_t>(item(row))), row};
   }
   std::sort(keyed.begin(), keyed.end());
   if (options.pairs_max != 0 && static_cast<int64_t>(n) > options.pairs_max) {

@@ -42,7 +42,7 @@ struct CalibrationReport {
 // What the older query counts for in a search that ranks by two generations' queries (stats/distance_fusion.h).
 struct OlderShare {
   double weight = 0.25;  // where no validation chose another
-  // By DistanceFusion::MakeConditioned and the whitened older query; between cosine spaces alone.
+  // By DistanceFusion::MakeConditioned and the query's likeness to rows; between cosine spaces alone.
   bool conditioned = false;
 
   bool operator==(const OlderShare&) const = default;

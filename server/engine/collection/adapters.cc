@@ -4,6 +4,7 @@
 
 #include "base/dcheck.h"
 #include "base/files.h"
+#include "base/mix.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -14,6 +15,13 @@ AdapterEnd EndOf(const GenerationRecord& generation) {
 }
 
 }  // namespace
+
+uint64_t ItemInFit(uint64_t internal_id) { return Mixed(internal_id) >> 33; }
+
+bool ServedAdapter::HeldOut(uint64_t internal_id) const {
+  LC_DCHECK(fit.held_out_from != 0);
+  return PlaceInFit(fit.seed, ItemInFit(internal_id)) >= fit.held_out_from;
+}
 
 absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
                                            std::string_view file) {
@@ -57,7 +65,7 @@ absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterR
   status.bytes = static_cast<int64_t>(record.file.size());
   status.crc32c = Crc32c(record.file);
   status.put = absl::FromUnixMicros(record.put_us);
-  auto served = std::make_shared<ServedAdapter>(std::move(status), std::move(adapter));
+  auto served = std::make_shared<ServedAdapter>(std::move(status), file.fit, std::move(adapter));
   if (file.spec.direction == AdapterDirection::kItem) {
     served->rows = std::make_unique<AdaptedRows>(&served->adapter, caches.memory);
     if (caches.disk == nullptr) return std::shared_ptr<const ServedAdapter>(std::move(served));

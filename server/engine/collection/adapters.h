@@ -20,14 +20,22 @@
 
 namespace lightcone::server {
 
+// The number by which a fit knows an item, of 31 bits. Two items may share one; then both are held out, or neither.
+uint64_t ItemInFit(uint64_t internal_id);
+
 struct ServedAdapter {
   AdapterStatus status;
+  AdapterFit fit;
   Adapter adapter;
   // Of item adapters: what they have carried, in memory and in files; they point to `adapter`.
   std::unique_ptr<AdaptedRows> rows;
   std::unique_ptr<CarriedSegments> carried;  // nullptr: files are not allowed
 
-  ServedAdapter(AdapterStatus s, Adapter a) : status(std::move(s)), adapter(std::move(a)) {}
+  ServedAdapter(AdapterStatus s, AdapterFit f, Adapter a)
+      : status(std::move(s)), fit(std::move(f)), adapter(std::move(a)) {}
+
+  // Whether the fit certainly has not seen the item. REQUIRES: fit.held_out_from is known.
+  bool HeldOut(uint64_t internal_id) const;
 };
 
 // By (from, to). Shared by the states of a collection: a search that began keeps the adapters that it began with.

@@ -1,5 +1,6 @@
 #include "server/engine/collection/query_fusion.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -10,37 +11,45 @@ namespace lightcone::server {
 namespace {
 
 // Distance of the newer vector to the older one, as it sees rows; infinite where an adapter makes no vector of that.
-double DistanceOfSelf(const QueryPair& queries) {
-  if (queries.carry == nullptr) return queries.newer.Distance(queries.older_vector);
-  std::vector<float> carried(static_cast<size_t>(queries.carry->output_dimension()));
-  queries.carry->ApplyOne(queries.older_vector, carried);
-  const bool made = CheckVector(queries.carry->target(), carried, "vector").ok();
-  return made ? queries.newer.Distance(carried) : std::numeric_limits<double>::infinity();
+double DistanceOfSelf(const OlderQuery& older, const NewerQuery& newer) {
+  if (newer.carry == nullptr) return newer.bound->Distance(older.vector);
+  std::vector<float> carried(static_cast<size_t>(newer.carry->output_dimension()));
+  newer.carry->ApplyOne(older.vector, carried);
+  const bool made = CheckVector(newer.carry->target(), carried, "vector").ok();
+  return made ? newer.bound->Distance(carried) : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace
 
-bool MayCondition(const Space& item_space, const QueryPair& queries) {
-  return item_space.metric == Metric::kCosine && queries.newer.item_space().metric == Metric::kCosine;
+bool MayCondition(const Space& item_space, const NewerQuery& newer) {
+  return item_space.metric == Metric::kCosine && newer.bound->item_space().metric == Metric::kCosine;
 }
 
-std::optional<BoundQuery> Whitened(const RowSample& rows, const Space& space, std::span<const float> older_vector) {
-  const QueryWhitening* const whitening = rows.whitening();
-  if (whitening == nullptr) return std::nullopt;
-  auto bound = BoundQuery::Make(space, space, whitening->Of(older_vector));
-  if (!bound.ok()) return std::nullopt;
-  return *std::move(bound);
-}
-
-FusionBasis BasisOf(const RowSample& rows, const RowSample& seen_by_newer, const QueryPair& queries) {
-  LC_DCHECK(rows.rows.size() == seen_by_newer.rows.size());
-  return {rows.DistancesTo(queries.older), seen_by_newer.DistancesTo(queries.newer),
-          queries.older.Distance(queries.older_vector), DistanceOfSelf(queries)};
+FusionBasis BasisOf(const FusionSamples& samples, const OlderQuery& older, const NewerQuery& newer) {
+  LC_DCHECK(samples.rows.rows.size() == samples.seen.rows.size());
+  FusionBasis basis{samples.rows.DistancesTo(*older.plain),
+                    samples.seen.DistancesTo(*newer.bound),
+                    {},
+                    samples.own.DistancesTo(*newer.own),
+                    DistanceOfSelf(older, newer)};
+  const SampleLikeness* const of_rows = samples.rows.likeness();
+  if (older.likeness == nullptr || of_rows == nullptr) return basis;
+  const size_t size = of_rows->kernel.features();
+  for (size_t i = 0; i < basis.older.size(); ++i) {
+    const auto features = std::span(of_rows->features).subspan(i * size, size);
+    basis.likeness.push_back(older.likeness->Distance(basis.older[i], features));
+  }
+  return basis;
 }
 
 DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share) {
-  if (!share.conditioned) return DistanceFusion::Make(basis.older, basis.newer, share.weight);
-  return DistanceFusion::MakeConditioned(basis.older, basis.newer, basis.older_self, basis.newer_self, share.weight);
+  LC_DCHECK(!share.conditioned || basis.likeness.size() == basis.older.size());
+  const std::vector<double>& older = share.conditioned ? basis.likeness : basis.older;
+  const DistanceFusion fusion = share.conditioned
+                                    ? DistanceFusion::MakeConditioned(basis.newer, basis.newer_self, share.weight)
+                                    : DistanceFusion::Make(older, basis.newer, share.weight);
+  if (std::min(older.size(), basis.own.size()) < kScaleRowsMin) return fusion;
+  return fusion.OnScaleOf(basis.own, older, basis.newer);
 }
 
 }  // namespace lightcone::server

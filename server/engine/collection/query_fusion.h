@@ -11,33 +11,48 @@
 #include "server/engine/api/validation_types.h"
 #include "server/engine/collection/row_samples.h"
 #include "stats/distance_fusion.h"
+#include "stats/query_likeness.h"
 
 namespace lightcone::server {
 
-// The two vectors of a query on the rows of a generation, each bound to its rows' space.
-struct QueryPair {
-  std::span<const float> older_vector;
-  const BoundQuery& older;  // of that vector, whitened where the share is conditioned
-  const BoundQuery& newer;
-  const Adapter* carry = nullptr;  // makes of the generation's rows those that `newer` is bound to; nullptr: no need
+inline constexpr size_t kScaleRowsMin = 32;  // rows of a sample that say what a query's distances are like
+
+// The older vector of a query as it measures the rows of its own generation.
+struct OlderQuery {
+  std::span<const float> vector;
+  const BoundQuery* plain = nullptr;
+  const QueryLikeness* likeness = nullptr;  // distances of conditioned shares; nullptr: the share is plain
 };
 
-// Whether shares may be conditioned.
-bool MayCondition(const Space& item_space, const QueryPair& queries);
+// The newer vector of a query.
+struct NewerQuery {
+  const BoundQuery* bound = nullptr;  // to the rows of the older generation as this query sees them
+  const Adapter* carry = nullptr;     // makes those rows of the older generation's; nullptr: no need
+  const BoundQuery* own = nullptr;    // to the rows of its own generation
+};
 
-// The older vector, whitened over the sample's rows and bound to their space. nullopt where it has nothing particular.
-std::optional<BoundQuery> Whitened(const RowSample& rows, const Space& space, std::span<const float> older_vector);
+// The samples that a fusion is learnt from, of the older generation's rows and of the newer one's own.
+struct FusionSamples {
+  const RowSample& rows;
+  const RowSample& seen;  // `rows` as the newer query sees them
+  const RowSample& own;
+};
 
-// What a fusion is learnt from: distances to a sample of the generation's rows and, by the newer query, to the same
-// rows as it sees them; and those of the query's own older vector, infinite where an adapter makes no vector of it.
+// Whether shares of queries between these spaces may be conditioned.
+bool MayCondition(const Space& item_space, const NewerQuery& newer);
+
+// Distances of both vectors to the samples. Infinite where an adapter makes no vector of a row.
 struct FusionBasis {
   std::vector<double> older, newer;
-  double older_self = 0, newer_self = 0;
+  std::vector<double> likeness;  // older distances of conditioned shares; empty: there are none
+  std::vector<double> own;       // to the newer generation's own rows
+  double newer_self = 0;         // of the query's own older vector by the newer one
 };
-// REQUIRES: both samples are as long.
-FusionBasis BasisOf(const RowSample& rows, const RowSample& seen_by_newer, const QueryPair& queries);
+// REQUIRES: samples.rows and samples.seen are as long.
+FusionBasis BasisOf(const FusionSamples& samples, const OlderQuery& older, const NewerQuery& newer);
 
-// A conditioned share wants a basis by the whitened older query.
+// On the scale of the query's distances to rows of the newer generation, where both samples can say what it is, so that
+// rows of both generations are ranked on one scale. REQUIRES: for a conditioned share, a basis with likenesses.
 DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share);
 
 }  // namespace lightcone::server

@@ -26,9 +26,18 @@ std::vector<double> RowSample::DistancesTo(const BoundQuery& query) const {
   return distances;
 }
 
-const QueryWhitening* RowSample::whitening() const {
-  absl::call_once(made_, [this] { whitening_ = QueryWhitening::Make(rows); });
-  return whitening_ ? &*whitening_ : nullptr;
+const SampleLikeness* RowSample::likeness() const {
+  absl::call_once(made_, [this] {
+    std::optional<LikenessKernel> kernel = LikenessKernel::Make(rows);
+    if (!kernel) return;
+    const size_t size = kernel->features();
+    std::vector<float> features(rows.size() * size);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (!rows[i].empty()) kernel->FeaturesOf(rows[i], std::span(features).subspan(i * size, size));
+    }
+    likeness_.emplace(SampleLikeness{*std::move(kernel), std::move(features)});
+  });
+  return likeness_ ? &*likeness_ : nullptr;
 }
 
 bool RowSamples::StillStands(const Kept& kept, int64_t rows, uint64_t sequence) {

@@ -16,10 +16,16 @@
 #include "geometry/bound_query.h"
 #include "index/api/collection_index.h"
 #include "server/engine/collection/adapters.h"
-#include "stats/query_whitening.h"
+#include "stats/query_likeness.h"
 #include "store/store.h"
 
 namespace lightcone::server {
+
+// What tells how like a query is to the rows of a sample.
+struct SampleLikeness {
+  LikenessKernel kernel;
+  std::vector<float> features;  // of the sample's rows, by row; zeros of an empty one
+};
 
 // Threads: immutable once its rows are set; const methods are safe from any thread.
 struct RowSample {
@@ -30,11 +36,11 @@ struct RowSample {
   std::vector<double> DistancesTo(const BoundQuery& query) const;
 
   // Made at the first call. nullptr where the rows are too few or all alike.
-  const QueryWhitening* whitening() const;
+  const SampleLikeness* likeness() const;
 
  private:
   mutable absl::once_flag made_;
-  mutable std::optional<QueryWhitening> whitening_;
+  mutable std::optional<SampleLikeness> likeness_;
 };
 using RowSamplePtr = std::shared_ptr<const RowSample>;
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "index/api/collection_index.h"
 #include "index/api/search.h"
@@ -18,31 +19,54 @@ namespace lightcone::server {
 // Hits that each of the two searches of a leg looks for, so that the best by both are among those of either.
 int64_t FusedCandidates(int64_t hits_wanted);
 
+// What likenesses have to know of rows, kept for the queries of one call: each row is read once. Threads: one only.
+class RowFeatures {
+ public:
+  static constexpr size_t kBytesMax = size_t{64} << 20;  // beyond it rows are read again
+
+  // Forgets all, unless the rows are of this generation and sample.
+  void Use(uint32_t generation, const RowSamplePtr& sample);
+
+  const LikenessKernel& kernel() const { return sample_->likeness()->kernel; }
+  // Empty: not known.
+  std::span<const float> Of(uint64_t internal_id) const;
+  // Valid until the next call. REQUIRES: Use; the sample has a kernel.
+  std::span<const float> Add(uint64_t internal_id, std::span<const float> row);
+
+ private:
+  uint32_t generation_ = 0;
+  RowSamplePtr sample_;
+  absl::flat_hash_map<uint64_t, size_t> places_;
+  std::vector<float> features_, last_;
+};
+
 // Threads: Finish may run beside others' on the same view and samples.
 class FusedLeg {
  public:
-  // All must outlive it.
-  FusedLeg(const IndexView* view, const Store* store, uint32_t collection, const CallContext* context)
-      : view_(view), store_(store), collection_(collection), context_(context) {}
+  // All must outlive it. `features`: of the sample that likenesses are of.
+  FusedLeg(const IndexView* view, const Store* store, uint32_t collection, const CallContext* context,
+           RowFeatures* features)
+      : view_(view), store_(store), collection_(collection), context_(context), features_(features) {}
 
-  // Both requests look for the same rows, and have been answered by these results. Older distances are those to
-  // `older_query`, whose own request `older` is where it is exact; else `older` may find its candidates by another. The
-  // answer has the best hits by the fused distance, at most so many: of the rows that either search found, or, where
-  // the requests are exact, surely of all rows; then it searches again as often as that takes. A row that the adapter
-  // makes no vector of is left out. Errors of the index and the store; DEADLINE_EXCEEDED; CANCELLED.
-  absl::StatusOr<SearchResult> Finish(const DistanceFusion& fusion, const BoundQuery& older_query, SearchRequest older,
+  // Both requests look for the same rows, and have been answered by these results; `older` by the query's plain
+  // distance. The answer has the best hits by the fused distance, at most so many: of the rows that either search
+  // found, or, where the requests are exact, surely of all rows. Then it searches again as often as that takes, and by
+  // a likeness reads every row. A row that the adapter makes no vector of is left out. Errors of the index and the
+  // store; DEADLINE_EXCEEDED; CANCELLED.
+  absl::StatusOr<SearchResult> Finish(const DistanceFusion& fusion, const OlderQuery& older_query, SearchRequest older,
                                       SearchRequest newer, SearchResult by_older, SearchResult by_newer,
                                       int64_t hits_wanted) const;
 
  private:
   struct Row;
   // Fills in the distances that are not known, from the stored embeddings.
-  absl::Status Complete(const BoundQuery& older_query, const SearchRequest& newer, std::vector<Row>* rows) const;
+  absl::Status Complete(const OlderQuery& older_query, const SearchRequest& newer, std::span<Row> rows) const;
 
   const IndexView* const view_;
   const Store* const store_;
   const uint32_t collection_;
   const CallContext* const context_;
+  RowFeatures* const features_;
 };
 
 // Puts the hits of a leg that the older vector alone leads to on the scale of the query's distances to items of its own

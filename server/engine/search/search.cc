@@ -274,8 +274,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, const Leg& leg, BoundLeg*
     request.adapted_rows = route.item->rows.get();
     request.carried = route.item->carried.get();
   }
-  SetRequest(generation, leg.fused() ? FusedCandidates(HitsRanked()) : HitsRanked() + (query.left_out ? 1 : 0),
-             &request);
+  SetRequest(generation, leg.fused() ? bound->hits_asked : HitsRanked() + (query.left_out ? 1 : 0), &request);
   return absl::OkStatus();
 }
 
@@ -302,6 +301,7 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
   for (size_t i = 0; i < legs.size(); ++i) {
     Leg& leg = legs[i];
     absl::Status status;
+    if (leg.fused()) bound[i].hits_asked = HitsAsked(leg, legs.size());
     if (leg.older != nullptr) status = BindOlder(leg, &bound[i]);
     const bool by_route = leg.older == nullptr || leg.route.open();
     if (status.ok() && by_route) status = Bind(queries[leg.query], leg, &bound[i]);
@@ -319,6 +319,7 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
     requests.push_back(std::move(bound[i].request));
   }
   std::vector<absl::StatusOr<SearchResult>> results = view_->SearchTogether(requests);
+  RowFeatures features;
   for (const auto& [i, first] : asking) {
     Leg& leg = legs[i];
     if (leg.older == nullptr) {
@@ -327,7 +328,7 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
     }
     const size_t count = leg.fused() ? 2 : 1;
     leg.result = FinishOlder(queries[leg.query], leg, bound[i], std::span(requests).subspan(first, count),
-                             std::span(results).subspan(first, count));
+                             std::span(results).subspan(first, count), &features);
   }
   CountHits(legs);
 }

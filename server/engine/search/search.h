@@ -25,6 +25,8 @@
 
 namespace lightcone::server {
 
+class RowFeatures;
+
 // A filter as the rows of one call meet it: payloads come from the store, answers are remembered.
 // Threads: Keeps is safe from any thread.
 class RowFilter {
@@ -122,9 +124,10 @@ class SearchRun {
     bool conditioned() const { return fused() && share.conditioned; }
   };
   struct BoundLeg {
-    std::optional<BoundQuery> query, adapted_query, older_query, whitened_query;
+    std::optional<BoundQuery> query, adapted_query, older_query;
     SearchRequest request;        // request that refers to the first two
     SearchRequest older_request;  // request of the older vector, in the way that finds most
+    int64_t hits_asked = 0;       // by either request of a fused leg
   };
   struct Candidate {
     SearchHit hit;
@@ -151,12 +154,14 @@ class SearchRun {
   std::vector<Leg> MakeLegs(const std::vector<BoundVector>& queries, SearchAnswer* answer) const;
   absl::Status Bind(const BoundVector& query, const Leg& leg, BoundLeg* bound);
   absl::Status BindOlder(const Leg& leg, BoundLeg* bound);
+  // What each request of a fused leg looks for, which is searched beside so many others.
+  int64_t HitsAsked(const Leg& leg, size_t legs) const;
   // What requests say of a leg, whatever vector they bind.
   void SetRequest(uint32_t generation, int64_t k, SearchRequest* request);
   // The leg's answer from those of its requests: the older vector's, and, if there is another way, that one's.
   absl::StatusOr<SearchResult> FinishOlder(const BoundVector& query, const Leg& leg, const BoundLeg& bound,
                                            std::span<const SearchRequest> requests,
-                                           std::span<absl::StatusOr<SearchResult>> results);
+                                           std::span<absl::StatusOr<SearchResult>> results, RowFeatures* features);
   // Legs of some queries, side by side; rows that several of them scan are read once.
   void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs);
   // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.

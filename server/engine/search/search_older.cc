@@ -9,6 +9,11 @@
 #include "server/engine/search/search.h"
 
 namespace lightcone::server {
+namespace {
+
+constexpr int64_t kHitsTogetherMax = 1 << 21;  // 84 MB for each of two requests
+
+}  // namespace
 
 const OlderVector* SearchRun::OlderOf(const BoundVector& query, uint32_t item_generation) {
   if (!query.status.ok()) return nullptr;
@@ -34,43 +39,54 @@ SearchRun::Leg SearchRun::LegOf(const std::vector<BoundVector>& queries, size_t 
   return leg;
 }
 
+int64_t SearchRun::HitsAsked(const Leg& leg, size_t legs) const {
+  const int64_t candidates = FusedCandidates(HitsRanked());
+  if (!call_.exact || !leg.conditioned()) return candidates;
+  // FusedLeg will want every row. Legs that ask together share their scans, as long as memory allows it.
+  const int64_t all = view_->VisibleRows(leg.generation, view_generation_) + 1;
+  return all * static_cast<int64_t>(legs) <= kHitsTogetherMax ? std::max(candidates, all) : candidates;
+}
+
 absl::Status SearchRun::BindOlder(const Leg& leg, BoundLeg* bound) {
   const Space& space = state_.Find(leg.generation)->space;
   LC_ASSIGN_OR_RETURN(bound->older_query, BoundQuery::Make(space, space, leg.older->z));
   bound->older_request.query = &*bound->older_query;
-  if (leg.conditioned()) {
-    LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples_->Of(*view_, leg.generation));
-    bound->whitened_query = Whitened(*rows, space, leg.older->z);
-    // A graph is walked by queries that are like its rows. Whitened ones are not.
-    if (bound->whitened_query && call_.exact) bound->older_request.query = &*bound->whitened_query;
-  }
-  SetRequest(leg.generation, leg.fused() ? FusedCandidates(HitsRanked()) : HitsRanked(), &bound->older_request);
+  SetRequest(leg.generation, leg.fused() ? bound->hits_asked : HitsRanked(), &bound->older_request);
   return absl::OkStatus();
 }
 
 absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, const Leg& leg, const BoundLeg& bound,
                                                     std::span<const SearchRequest> requests,
-                                                    std::span<absl::StatusOr<SearchResult>> results) {
+                                                    std::span<absl::StatusOr<SearchResult>> results,
+                                                    RowFeatures* features) {
   LC_DCHECK(samples_ != nullptr && leg.older != nullptr);
   for (const absl::StatusOr<SearchResult>& result : results) LC_RETURN_IF_ERROR(result.status());
   LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples_->Of(*view_, leg.generation));
+  LC_ASSIGN_OR_RETURN(const RowSamplePtr own, samples_->Of(*view_, generation_));
+  const Space& space = state_.Find(generation_)->space;
+  LC_ASSIGN_OR_RETURN(const BoundQuery own_query, BoundQuery::Make(space, space, query.z));
   if (!leg.fused()) {
-    LC_ASSIGN_OR_RETURN(const RowSamplePtr own, samples_->Of(*view_, generation_));
-    const Space& space = state_.Find(generation_)->space;
-    LC_ASSIGN_OR_RETURN(const BoundQuery own_query, BoundQuery::Make(space, space, query.z));
     Rescale(rows->DistancesTo(*bound.older_query), own->DistancesTo(own_query), &*results[0]);
     return std::move(results[0]);
   }
   RowSamplePtr seen = rows;
-  const BoundQuery* newer = requests[1].query;
+  NewerQuery newer{requests[1].query, nullptr, &own_query};
   if (leg.route.item != nullptr) {
     seen = samples_->CarriedOf(rows, *leg.route.item);
-    newer = requests[1].adapted_query;
+    newer = {requests[1].adapted_query, &leg.route.item->adapter, &own_query};
   }
-  const BoundQuery& older = bound.whitened_query ? *bound.whitened_query : *bound.older_query;
-  const QueryPair pair{leg.older->z, older, *newer, leg.route.item == nullptr ? nullptr : &leg.route.item->adapter};
-  const DistanceFusion fusion = FusionOver(BasisOf(*rows, *seen, pair), leg.share);
-  const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_);
+  OlderQuery older{leg.older->z, &*bound.older_query};
+  std::optional<QueryLikeness> likeness;
+  OlderShare share = leg.share;
+  if (share.conditioned) {
+    const SampleLikeness* const of_rows = rows->likeness();
+    // The rows have become too few, or all alike, since the validation.
+    if (of_rows == nullptr) share = OlderShare();
+    if (of_rows != nullptr) older.likeness = &likeness.emplace(of_rows->kernel.Of(leg.older->z));
+    features->Use(leg.generation, rows);
+  }
+  const DistanceFusion fusion = FusionOver(BasisOf({*rows, *seen, *own}, older, newer), share);
+  const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_, features);
   return both.Finish(fusion, older, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]),
                      HitsRanked());
 }

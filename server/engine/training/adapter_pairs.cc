@@ -147,6 +147,7 @@ class Gathering {
     if (!wanted_.label_field.empty()) {
       made_.labels.push_back(classes_.try_emplace(item.label, static_cast<int64_t>(classes_.size())).first->second);
     }
+    made_.items.push_back(static_cast<int64_t>(ItemInFit(item.internal_id)));
     ++made_.count;
   }
 

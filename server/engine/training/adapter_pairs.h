@@ -68,6 +68,7 @@ struct PairsWanted {
 struct AdapterPairs {
   std::vector<float> older, newer;  // vectors before the clip, row major
   std::vector<int64_t> labels;      // classes from 0, by the order they came in; empty: none asked for
+  std::vector<int64_t> items;       // ItemInFit
   int64_t count = 0;
   int64_t embedded = 0;     // pairs that the caller's encoder embedded
   int64_t undecodable = 0;  // inputs that it could not embed

@@ -132,13 +132,17 @@ std::string NpyOf(const std::vector<float>& values, int64_t rows) {
   return EncodeNpy(NpyType::kFloat32, {rows, static_cast<int64_t>(values.size()) / rows}, bytes);
 }
 
+std::string NpyOf(const std::vector<int64_t>& values) {
+  const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
+  return EncodeNpy(NpyType::kInt64, {std::ssize(values)}, bytes);
+}
+
 absl::Status WritePairs(const std::string& folder, const AdapterPairs& pairs) {
   LC_RETURN_IF_ERROR(WriteFileAtomically(folder + "/old.npy", NpyOf(pairs.older, pairs.count)));
   LC_RETURN_IF_ERROR(WriteFileAtomically(folder + "/new.npy", NpyOf(pairs.newer, pairs.count)));
+  LC_RETURN_IF_ERROR(WriteFileAtomically(folder + "/items.npy", NpyOf(pairs.items)));
   if (pairs.labels.empty()) return absl::OkStatus();
-  const std::string_view bytes(reinterpret_cast<const char*>(pairs.labels.data()),
-                               pairs.labels.size() * sizeof(int64_t));
-  return WriteFileAtomically(folder + "/labels.npy", EncodeNpy(NpyType::kInt64, {pairs.count}, bytes));
+  return WriteFileAtomically(folder + "/labels.npy", NpyOf(pairs.labels));
 }
 
 // What is fitted: the two generations as they were when the job began.
@@ -168,6 +172,7 @@ std::vector<std::string> CommandLine(const std::string& program, const std::stri
   };
   add("--old-embeddings", folder + "/old.npy");
   add("--new-embeddings", folder + "/new.npy");
+  add("--items", folder + "/items.npy");
   if (!pairs.labels.empty()) add("--labels", folder + "/labels.npy");
   add("--metric", std::string(MetricName(sides.state.record.metric)));
   add("--curvature", NumberText(sides.state.record.curvature));
@@ -209,10 +214,21 @@ absl::StatusOr<std::string> FitBeside(const EngineOptions& options, const std::s
   return ReadFile(folder + "/adapter");
 }
 
+// The place of the first pair that was held out; 0 where none was.
+uint64_t HeldOutFrom(const AdapterFit& fit, const std::vector<int64_t>& items) {
+  std::vector<uint64_t> places;
+  for (const int64_t item : items) places.push_back(PlaceInFit(fit.seed, static_cast<uint64_t>(item)));
+  std::sort(places.begin(), places.end());
+  const auto fitted = static_cast<size_t>(fit.pairs);
+  return fitted < places.size() ? places[fitted] : 0;
+}
+
 // The program sees vectors only. What is no adapter is refused where it is put.
-absl::StatusOr<std::string> WithEncoders(std::string file, const GenerationRecord& from, const GenerationRecord& to) {
+absl::StatusOr<std::string> WithOrigin(std::string file, const GenerationRecord& from, const GenerationRecord& to,
+                                       const AdapterPairs& pairs) {
   absl::StatusOr<AdapterFile> adapter = ParseAdapter(file);
   if (!adapter.ok()) return file;
+  adapter->fit.held_out_from = HeldOutFrom(adapter->fit, pairs.items);
   adapter->from_crc32c = EncoderCrc32cOf(from.manifest_json);
   adapter->to_crc32c = EncoderCrc32cOf(to.manifest_json);
   return EncodeAdapter(*adapter);
@@ -279,7 +295,7 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
   LC_ASSIGN_OR_RETURN(
       std::string file,
       FitBeside(context_.options, StrCat(context_.folders.Jobs(), "/", run.job.number), sides, pairs, gone));
-  LC_ASSIGN_OR_RETURN(file, WithEncoders(std::move(file), *state->Find(call.from), *state->Find(call.to)));
+  LC_ASSIGN_OR_RETURN(file, WithOrigin(std::move(file), *state->Find(call.from), *state->Find(call.to), pairs));
   const absl::StatusOr<AdapterFile> fitted = ParseAdapter(file);
   const std::string map = fitted.ok() ? std::string(AdapterKindName(fitted->spec.kind)) : call.map;
   const std::string choice = fitted.ok() ? ChoiceText(*fitted) : "";

@@ -43,39 +43,35 @@ size_t BestShare(std::span<const ProbeMeasures> by_share, const ProbeMeasures& o
 
 }  // namespace
 
-OlderWays OlderWaysOf(const RowSample& sample, const ProbeVectors& vectors, const Space& space, RankingWay plain) {
+OlderWays OlderWaysOf(RowSamplePtr rows, const ProbeVectors& vectors, const Space& space, RankingWay plain) {
   LC_DCHECK(plain.queries.size() == vectors.size());
-  OlderWays ways{std::move(plain), {}};
-  ways.whitened = ways.plain;
-  if (space.metric != Metric::kCosine) return ways;
+  OlderWays ways{std::move(plain), std::move(rows), {}};
+  const SampleLikeness* const likeness = space.metric == Metric::kCosine ? ways.rows->likeness() : nullptr;
+  ways.likenesses.by_probe.resize(vectors.size());
+  if (likeness == nullptr) return ways;
+  ways.likenesses.kernel = &likeness->kernel;
   for (size_t p = 0; p < vectors.size(); ++p) {
-    if (!ways.plain.queries[p]) continue;
-    if (auto whitened = Whitened(sample, space, *vectors[p])) ways.whitened.queries[p] = std::move(whitened);
+    if (ways.plain.queries[p]) ways.likenesses.by_probe[p] = likeness->kernel.Of(*vectors[p]);
   }
   return ways;
 }
 
-std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, const ProbeVectors& vectors,
-                                                   const OlderWays& older, const RowSample& seen,
-                                                   const RankingWay& newer) {
-  LC_DCHECK(sample.rows.size() == seen.rows.size());
-  LC_DCHECK(older.plain.queries.size() == newer.queries.size());
+std::vector<std::vector<DistanceFusion>> FusionsOf(const OlderWays& older, const ProbeVectors& vectors,
+                                                   const NewerWays& newer) {
+  LC_DCHECK(older.plain.queries.size() == newer.way.queries.size());
   std::vector<std::vector<DistanceFusion>> fusions(kPlainShares);
-  for (auto& of_share : fusions) of_share.resize(newer.queries.size());
-  for (size_t p = 0; p < newer.queries.size(); ++p) {
-    if (!older.plain.queries[p] || !newer.queries[p]) continue;
-    const QueryPair plain{*vectors[p], *older.plain.queries[p], *newer.queries[p], newer.carry};
-    const QueryPair whitened{*vectors[p], *older.whitened.queries[p], *newer.queries[p], newer.carry};
-    if (MayCondition(plain.older.item_space(), plain)) {
-      fusions.resize(kOlderShares.size(), std::vector<DistanceFusion>(newer.queries.size()));
+  for (auto& of_share : fusions) of_share.resize(newer.way.queries.size());
+  for (size_t p = 0; p < newer.way.queries.size(); ++p) {
+    if (!older.plain.queries[p] || !newer.way.queries[p] || !newer.self.queries[p]) continue;
+    const NewerQuery by_newer{&*newer.way.queries[p], newer.way.carry, &*newer.self.queries[p]};
+    OlderQuery by_older{*vectors[p], &*older.plain.queries[p]};
+    const auto& likeness = older.likenesses.by_probe[p];
+    if (likeness && MayCondition(by_older.plain->item_space(), by_newer)) {
+      by_older.likeness = &*likeness;
+      fusions.resize(kOlderShares.size(), std::vector<DistanceFusion>(newer.way.queries.size()));
     }
-    const FusionBasis by_plain = BasisOf(sample, seen, plain);
-    FusionBasis by_whitened;
-    if (fusions.size() > kPlainShares) by_whitened = BasisOf(sample, seen, whitened);
-    for (size_t s = 0; s < fusions.size(); ++s) {
-      const FusionBasis& basis = kOlderShares[s].conditioned ? by_whitened : by_plain;
-      fusions[s][p] = FusionOver(basis, kOlderShares[s]);
-    }
+    const FusionBasis basis = BasisOf({*older.rows, *newer.seen, *newer.own}, by_older, by_newer);
+    for (size_t s = 0; s < fusions.size(); ++s) fusions[s][p] = FusionOver(basis, kOlderShares[s]);
   }
   return fusions;
 }
@@ -116,12 +112,13 @@ std::vector<DistanceFusion> FusionsBy(std::span<const std::vector<DistanceFusion
   return fusions;
 }
 
-RankingWay OlderBy(const OlderWays& older, const ChosenShares& chosen) {
-  RankingWay way = older.plain;
+ProbeLikenesses LikenessesBy(const ProbeLikenesses& all, const ChosenShares& chosen) {
+  LC_DCHECK(all.by_probe.size() == chosen.by_probe.size());
+  ProbeLikenesses some = all;
   for (size_t p = 0; p < chosen.by_probe.size(); ++p) {
-    way.queries[p] = older.Of(kOlderShares[chosen.by_probe[p]]).queries[p];
+    if (!kOlderShares[chosen.by_probe[p]].conditioned) some.by_probe[p].reset();
   }
-  return way;
+  return some;
 }
 
 }  // namespace lightcone::server

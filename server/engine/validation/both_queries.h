@@ -17,26 +17,33 @@ namespace lightcone::server {
 
 // Shares of the older query that a validation chooses among. Few, so that the choice does not fit the probes.
 inline constexpr std::array<OlderShare, 8> kOlderShares = {
-    {{0.1}, {0.25}, {0.5}, {0.75}, {0.9}, {0.2, true}, {0.35, true}, {0.5, true}}};
+    {{0.1}, {0.25}, {0.5}, {0.75}, {0.9}, {0.5, true}, {0.65, true}, {0.75, true}}};
 inline constexpr size_t kPlainShares = 5;  // the first ones, which need no cosine spaces
 
-// The older generation's own queries, as they are and whitened for conditioned shares.
+// The older generation's own queries, with their likenesses for conditioned shares.
 struct OlderWays {
-  RankingWay plain, whitened;
-
-  const RankingWay& Of(const OlderShare& share) const { return share.conditioned ? whitened : plain; }
+  RankingWay plain;
+  RowSamplePtr rows;  // sample of the generation's rows, which owns the kernel of the likenesses
+  ProbeLikenesses likenesses;
 };
 
-// Where a query cannot be whitened, it is taken as it is, as searches do.
-OlderWays OlderWaysOf(const RowSample& sample, const ProbeVectors& vectors, const Space& space, RankingWay plain);
+// There are likenesses where the sample has a kernel and the space is cosine.
+OlderWays OlderWaysOf(RowSamplePtr rows, const ProbeVectors& vectors, const Space& space, RankingWay plain);
+
+// A way of the newer generation's queries to the older one's rows, and their own to its own rows.
+struct NewerWays {
+  const RankingWay& way;
+  RowSamplePtr seen;  // the sample of older rows as the way sees them
+  const RankingWay& self;
+  RowSamplePtr own;  // sample of the newer generation's rows
+};
 
 // The fusions of one way's distances with the older generation's own, by share, then probe: all of kOlderShares between
-// cosine spaces, else the plain ones. Learnt, as searches do it, from each probe's distances to a sample of the
-// gallery: `sample` as it is, and `seen` as the way sees it. `vectors`: the probes' by the older generation. REQUIRES:
-// both samples have as many rows, and both ways one query a probe, or none.
-std::vector<std::vector<DistanceFusion>> FusionsOf(const RowSample& sample, const ProbeVectors& vectors,
-                                                   const OlderWays& older, const RowSample& seen,
-                                                   const RankingWay& newer);
+// cosine spaces, else the plain ones. Learnt, as searches do it, from each probe's distances to samples of rows.
+// `vectors`: the probes' by the older generation. REQUIRES: both samples of the older generation's rows are as long,
+// and all ways have one query a probe, or none.
+std::vector<std::vector<DistanceFusion>> FusionsOf(const OlderWays& older, const ProbeVectors& vectors,
+                                                   const NewerWays& newer);
 
 // The share for searches, and for each probe the one that the probes of the other half chose. With fewer than 50
 // measured probes in a half nothing is chosen: all are the default.
@@ -48,10 +55,10 @@ struct ChosenShares {
 // so. `by_share`: measures of the first of kOlderShares, each of one value a probe.
 ChosenShares ChooseShares(std::span<const ProbeMeasures> by_share, const ProbeMeasures& old_self);
 
-// Of each probe, what its share measured, its fusion, or the older query that this fusion takes.
+// Of each probe, what its share measured, its fusion, or the likeness that this fusion takes: none of a plain one.
 ProbeMeasures MeasuresBy(std::span<const ProbeMeasures> by_share, const ChosenShares& chosen);
 std::vector<DistanceFusion> FusionsBy(std::span<const std::vector<DistanceFusion>> by_share,
                                       const ChosenShares& chosen);
-RankingWay OlderBy(const OlderWays& older, const ChosenShares& chosen);
+ProbeLikenesses LikenessesBy(const ProbeLikenesses& all, const ChosenShares& chosen);
 
 }  // namespace lightcone::server

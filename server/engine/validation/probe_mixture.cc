@@ -21,13 +21,15 @@ constexpr size_t kCandidates = 160'000;  // most ids that one walk of the genera
 // The next items of a generation in the order by Mixed, behind `after`. At most kCandidates, because a gallery has more
 // ids than a job may keep.
 absl::StatusOr<std::vector<uint64_t>> NextIds(Collection* collection, uint32_t generation,
-                                              std::optional<uint64_t> after, const RankingRun& run) {
+                                              std::optional<uint64_t> after, const RankingRun& run,
+                                              const std::function<bool(uint64_t internal_id)>& wanted) {
   const auto sooner = [](uint64_t a, uint64_t b) { return Mixed(a) < Mixed(b); };
   std::vector<uint64_t> ids;  // max-heap
   LC_RETURN_IF_ERROR(
       collection->ForEachEmbedding(generation, [&](uint64_t id, std::span<const float>, float) -> absl::Status {
         if (run.cancelled()) return absl::CancelledError("cancelled while it looked for common items");
         if (after && Mixed(id) <= *after) return absl::OkStatus();
+        if (wanted && !wanted(id)) return absl::OkStatus();
         if (ids.size() == kCandidates && !sooner(id, ids.front())) return absl::OkStatus();
         ids.push_back(id);
         std::push_heap(ids.begin(), ids.end(), sooner);
@@ -44,7 +46,8 @@ absl::StatusOr<std::vector<uint64_t>> NextIds(Collection* collection, uint32_t g
 
 absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
                                               std::span<const GenerationRecord* const> generations,
-                                              const RankingRun& run) {
+                                              const RankingRun& run,
+                                              const std::function<bool(uint64_t internal_id)>& wanted) {
   CommonItems common;
   for (const GenerationRecord* g : generations) {
     common.rows_[g->generation].dimension = static_cast<size_t>(g->space.dimension);
@@ -52,7 +55,7 @@ absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
   std::optional<uint64_t> after;
   while (common.ids_.size() < kItemsMax) {
     LC_ASSIGN_OR_RETURN(const std::vector<uint64_t> next,
-                        NextIds(collection, generations.back()->generation, after, run));
+                        NextIds(collection, generations.back()->generation, after, run, wanted));
     for (size_t begin = 0; begin < next.size() && common.ids_.size() < kItemsMax;) {
       const size_t n = std::min({kMixtureItems, next.size() - begin, kItemsMax - common.ids_.size()});
       LC_RETURN_IF_ERROR(common.Take(collection, generations, std::span(next).subspan(begin, n)));
@@ -62,6 +65,32 @@ absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
     after = Mixed(next.back());
   }
   return common;
+}
+
+absl::StatusOr<CommonItems> CommonItems::ReadUnseen(Collection* collection,
+                                                    std::span<const GenerationRecord* const> generations,
+                                                    std::span<const ServedAdapter* const> adapters, size_t least,
+                                                    const RankingRun& run, uint64_t* fitted_pairs) {
+  *fitted_pairs = 0;
+  bool known = true;
+  for (const ServedAdapter* adapter : adapters) {
+    if (adapter->fit.pairs == 0) continue;
+    *fitted_pairs = std::max(*fitted_pairs, static_cast<uint64_t>(adapter->fit.pairs));
+    known = known && adapter->fit.held_out_from != 0;
+  }
+  if (*fitted_pairs > 0 && known) {
+    const auto unseen = [&](uint64_t internal_id) {
+      return std::all_of(adapters.begin(), adapters.end(), [&](const ServedAdapter* adapter) {
+        return adapter->fit.pairs == 0 || adapter->HeldOut(internal_id);
+      });
+    };
+    LC_ASSIGN_OR_RETURN(CommonItems held_out, Read(collection, generations, run, unseen));
+    if (held_out.size() >= least) {
+      *fitted_pairs = 0;
+      return held_out;
+    }
+  }
+  return Read(collection, generations, run);
 }
 
 absl::Status CommonItems::Take(Collection* collection, std::span<const GenerationRecord* const> generations,
@@ -108,6 +137,18 @@ std::vector<std::vector<float>> CommonItems::SeenBy(uint32_t generation, const R
   return seen;
 }
 
+std::vector<float> CommonItems::FeaturesOf(uint32_t generation, const LikenessKernel& kernel) const {
+  const Rows& rows = rows_.at(generation);
+  LC_DCHECK(kernel.dimension() == rows.dimension);
+  const size_t size = kernel.features();
+  std::vector<float> features(ids_.size() * size);
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    kernel.FeaturesOf(std::span(rows.values).subspan(i * rows.dimension, rows.dimension),
+                      std::span(features).subspan(i * size, size));
+  }
+  return features;
+}
+
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const Leg& older, const Leg& newer,
                                                                          std::span<const double> shares,
                                                                          std::span<const ProbeTarget> targets,
@@ -117,6 +158,12 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
   const auto old_rows = SeenBy(older.generation, *older.way), new_rows = SeenBy(newer.generation, *newer.way);
   std::vector<std::vector<float>> beside_rows;
   if (older.beside != nullptr) beside_rows = SeenBy(older.generation, *older.beside);
+  const LikenessKernel* const kernel = older.likenesses == nullptr ? nullptr : older.likenesses->kernel;
+  std::vector<float> features;
+  if (kernel != nullptr) features = FeaturesOf(older.generation, *kernel);
+  const auto features_of = [&](size_t i) {
+    return std::span<const float>(features).subspan(i * kernel->features(), kernel->features());
+  };
   std::vector<std::vector<QueryRanking>> all(shares.size(), std::vector<QueryRanking>(targets.size()));
   std::vector<double> beside(ids_.size()), old_distances(ids_.size()), new_distances(ids_.size()), mixed(ids_.size());
   std::vector<int64_t> labels(ids_.size());
@@ -139,7 +186,10 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
     measure(*newer.way->queries[p], new_rows, &new_distances);
     if (older.beside != nullptr) {
       measure(*older.beside->queries[p], beside_rows, &beside);
+      const QueryLikeness* const likeness =
+          kernel != nullptr && older.likenesses->by_probe[p] ? &*older.likenesses->by_probe[p] : nullptr;
       for (size_t i = 0; i < ids_.size(); ++i) {
+        if (likeness != nullptr) beside[i] = likeness->Distance(beside[i], features_of(i));
         // An item that the way makes no vector of stays infinitely far, whatever its fusion weighs.
         if (std::isfinite(old_distances[i])) old_distances[i] = older.fusions[p].Of(beside[i], old_distances[i]);
       }

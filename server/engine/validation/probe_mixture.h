@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/engine/api/validation_types.h"
+#include "server/engine/collection/adapters.h"
 #include "server/engine/validation/probe_ranking.h"
 #include "stats/distance_calibration.h"
 #include "stats/distance_fusion.h"
@@ -19,10 +20,19 @@ namespace lightcone::server {
 
 class CommonItems {
  public:
-  // At most 10,000 items that all of `generations` embedded, drawn at random but always the same.
-  // CANCELLED; DATA_LOSS.
+  // At most 10,000 items that all of `generations` embedded, drawn at random but always the same; with `wanted` of
+  // those with these internal ids alone. CANCELLED; DATA_LOSS.
   static absl::StatusOr<CommonItems> Read(Collection* collection, std::span<const GenerationRecord* const> generations,
-                                          const RankingRun& run);
+                                          const RankingRun& run,
+                                          const std::function<bool(uint64_t internal_id)>& wanted = nullptr);
+
+  // The same of items that none of the adapters between these generations was fitted from. Where it is not known which
+  // these are, or there are fewer than `least`, all items, and `fitted_pairs` is the most pairs that one of the
+  // adapters was fitted from; else it is 0.
+  static absl::StatusOr<CommonItems> ReadUnseen(Collection* collection,
+                                                std::span<const GenerationRecord* const> generations,
+                                                std::span<const ServedAdapter* const> adapters, size_t least,
+                                                const RankingRun& run, uint64_t* fitted_pairs);
 
   size_t size() const { return ids_.size(); }
 
@@ -34,6 +44,8 @@ class CommonItems {
     // Another way to the same rows, and one fusion a probe of its distances and those of `way`; nullptr: none.
     const RankingWay* beside = nullptr;
     std::span<const DistanceFusion> fusions = {};
+    // In place of the distances of the way beside, for the probes that have one here; nullptr: of none.
+    const ProbeLikenesses* likenesses = nullptr;
   };
   // What one probe's ranking is made of, item by item: plain or fused distances by each leg, and 1 for relevant items.
   // A distance is infinite if an adapter makes no vector of the item.
@@ -61,6 +73,8 @@ class CommonItems {
   // Adds the ids that every generation has embedded.
   absl::Status Take(Collection* collection, std::span<const GenerationRecord* const> generations,
                     std::span<const uint64_t> ids);
+  // The features of a generation's rows, by row. REQUIRES: the kernel is of its rows.
+  std::vector<float> FeaturesOf(uint32_t generation, const LikenessKernel& kernel) const;
   // The rows as a way sees them. A row is empty if the way's adapter makes no vector of it.
   std::vector<std::vector<float>> SeenBy(uint32_t generation, const RankingWay& way) const;
 

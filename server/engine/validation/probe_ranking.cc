@@ -161,15 +161,36 @@ class BlockRanker {
         continue;
       }
       const DistanceFusion& fusion = fused.by_probe[older.probes[i]];
+      const std::vector<double>& older_distances = fused.likenesses == nullptr ? older.distances : likenesses_;
       fused_scores_.probes.push_back(older.probes[i]);
       for (size_t r = 0; r < rows; ++r) {
         const bool lost = !newer.lost.empty() && newer.lost[r] != 0;
         fused_scores_.scores.push_back(
             lost ? -std::numeric_limits<float>::infinity()
-                 : -static_cast<float>(fusion.Of(older.distances[i * rows + r], newer.distances[j * rows + r])));
+                 : -static_cast<float>(fusion.Of(older_distances[i * rows + r], newer.distances[j * rows + r])));
       }
       ++i;
       ++j;
+    }
+  }
+
+  // Makes the distances of likenesses from those of the older way.
+  void MeasureLikenesses(const FusedRanking& fused, const Block& block) {
+    const LikenessKernel& kernel = *fused.likenesses->kernel;
+    const size_t rows = block.ids.size(), size = kernel.features();
+    features_.resize(rows * size);
+    for (size_t i = 0; i < rows; ++i) {
+      kernel.FeaturesOf(std::span(block.rows).subspan(i * kernel.dimension(), kernel.dimension()),
+                        std::span(features_).subspan(i * size, size));
+    }
+    const Scored& older = scored_[fused.older];
+    likenesses_.resize(older.distances.size());
+    for (size_t q = 0; q < older.probes.size(); ++q) {
+      const QueryLikeness& likeness = *fused.likenesses->by_probe[older.probes[q]];
+      for (size_t r = 0; r < rows; ++r) {
+        const auto features = std::span<const float>(features_).subspan(r * size, size);
+        likenesses_[q * rows + r] = likeness.Distance(older.distances[q * rows + r], features);
+      }
     }
   }
 
@@ -179,6 +200,9 @@ class BlockRanker {
       ScoreBlock(w, block);
       see(w, scored_[w]);
     }
+    const auto likened =
+        std::find_if(fused_.begin(), fused_.end(), [](const FusedRanking& f) { return f.likenesses != nullptr; });
+    if (likened != fused_.end()) MeasureLikenesses(*likened, block);
     for (size_t f = 0; f < fused_.size(); ++f) {
       FuseBlock(fused_[f], block.ids.size());
       see(ways_.size() + f, fused_scores_);
@@ -249,6 +273,8 @@ class BlockRanker {
   std::vector<const BoundQuery*> queries_;        // queries of the way that is being scored
   std::vector<float> carried_;
   std::vector<RowFactors> carried_factors_;
+  std::vector<float> features_;     // of the block's rows, for likenesses
+  std::vector<double> likenesses_;  // their distances, as the older way's
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "server/engine/validation/probe_relevance.h"
 #include "stats/distance_fusion.h"
 #include "stats/metrics.h"
+#include "stats/query_likeness.h"
 
 namespace lightcone::server {
 
@@ -26,10 +27,19 @@ struct RankingWay {
   std::vector<size_t> failed;                      // probes of whose vector the adapter or encoder made none
 };
 
+// How like each probe is to rows, by one kernel.
+struct ProbeLikenesses {
+  const LikenessKernel* kernel = nullptr;  // nullptr: no probe has a likeness
+  std::vector<std::optional<QueryLikeness>> by_probe;
+};
+
 // Two ways at once: the distances by both, fused. Places are those among the ways of one call.
 struct FusedRanking {
   size_t older = 0, newer = 0;
   std::vector<DistanceFusion> by_probe;
+  // In place of the older way's distances, which they read. nullptr: those themselves; one object for all rankings of
+  // a call that have any.
+  const ProbeLikenesses* likenesses = nullptr;
 };
 
 struct RankingRun {

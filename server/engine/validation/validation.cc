@@ -197,9 +197,9 @@ class Validation {
   struct Beside {
     size_t way = 0;                                     // place among the ways
     std::vector<std::vector<DistanceFusion>> by_share;  // one a probe, by place in kOlderShares
-    // One a probe, by the share that it is measured with, and the older queries that they take.
+    // One a probe, by the share that it is measured with, and the likenesses that they take.
     std::vector<DistanceFusion> fusions;
-    RankingWay older;
+    ProbeLikenesses likenesses;
   };
   struct PairWays {
     OlderWays self;  // the older generation's own queries
@@ -209,8 +209,7 @@ class Validation {
 
   absl::StatusOr<const ProbeVectors*> VectorsOf(uint32_t generation);
   absl::StatusOr<RankingWay> Self(uint32_t generation);
-  // The most that an adapter between the two was fitted from.
-  uint64_t FittedPairs(uint32_t older) const;
+  std::vector<const ServedAdapter*> AdaptersTo(uint32_t older) const;
   absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
   // What searches that carry vectors of both generations would learn, beside every way that is in reach.
@@ -220,8 +219,8 @@ class Validation {
                   PairReport* pair);
   // Fills the mixture of each way, the verdict, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const PairWays& all, PairReport* pair);
-  // Measures mixtures by the plain distance and, if wanted, calibrated. Sets `ends` to the measures of a gallery of old
-  // items alone and of new items alone.
+  // Measures mixtures by the plain distance and, if wanted, calibrated; the distances of both queries are on the newer
+  // generation's scale already. Sets `ends` to the measures of a gallery of old items alone and of new items alone.
   absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
                               WayReport* way, MixtureEnds* ends);
   // Measures on the new generation's own items.
@@ -255,13 +254,13 @@ absl::StatusOr<RankingWay> Validation::Self(uint32_t generation) {
   return WayOf(*vectors, space, space, nullptr, nullptr);
 }
 
-uint64_t Validation::FittedPairs(uint32_t older) const {
-  int64_t most = 0;
+std::vector<const ServedAdapter*> Validation::AdaptersTo(uint32_t older) const {
+  std::vector<const ServedAdapter*> adapters;
   for (const auto& [from, to] : {std::pair(newer_.generation, older), std::pair(older, newer_.generation)}) {
-    const ServedAdapter* adapter = state_.reach.Between(from, to, AdapterMode::kDefault);
-    if (adapter != nullptr) most = std::max(most, adapter->status.pairs);
+    const ServedAdapter* const adapter = state_.reach.Between(from, to, AdapterMode::kDefault);
+    if (adapter != nullptr) adapters.push_back(adapter);
   }
-  return static_cast<uint64_t>(most);
+  return adapters;
 }
 
 absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const GenerationRecord& older) {
@@ -291,7 +290,9 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
   LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples.Of(*view, older.generation));
   LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(older.generation));
   LC_ASSIGN_OR_RETURN(RankingWay self, Self(older.generation));
-  all->self = OlderWaysOf(*rows, *vectors, older.space, std::move(self));
+  all->self = OlderWaysOf(rows, *vectors, older.space, std::move(self));
+  LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
+  LC_ASSIGN_OR_RETURN(const RowSamplePtr own, samples.Of(*view, newer_.generation));
   for (size_t w = 0; w < all->ways.size(); ++w) {
     const Way& way = all->ways[w];
     if (!way.in_reach) continue;
@@ -299,7 +300,7 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
     if (way.mode == AdapterMode::kItem) {
       seen = samples.CarriedOf(rows, *state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem));
     }
-    all->beside.push_back({w, FusionsOf(*rows, *vectors, all->self, *seen, way.way), {}, {}});
+    all->beside.push_back({w, FusionsOf(all->self, *vectors, {way.way, seen, newer_self, own}), {}, {}});
   }
   return absl::OkStatus();
 }
@@ -317,7 +318,7 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, std::span<const std::
     const ChosenShares chosen = ChooseShares(measured, old_self);
     const ProbeMeasures both = MeasuresBy(measured, chosen);
     beside.fusions = FusionsBy(beside.by_share, chosen);
-    beside.older = OlderBy(ways->self, chosen);
+    beside.likenesses = LikenessesBy(ways->self.likenesses, chosen);
     WayReport& report = pair->both.emplace_back();
     report.way = way.mode;
     report.older = kOlderShares[chosen.all];
@@ -334,14 +335,11 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
   LC_RETURN_IF_ERROR(FillBeside(older, &all));
   std::vector<RankingWay> ways = {all.self.plain};
   for (const Way& way : all.ways) ways.push_back(way.way);
-  const size_t whitened = ways.size();
-  const bool conditioned = std::any_of(all.beside.begin(), all.beside.end(),
-                                       [](const Beside& beside) { return beside.by_share.size() > kPlainShares; });
-  if (conditioned) ways.push_back(all.self.whitened);
   std::vector<FusedRanking> fused;
   for (const Beside& beside : all.beside) {
     for (size_t s = 0; s < beside.by_share.size(); ++s) {
-      fused.push_back({kOlderShares[s].conditioned ? whitened : 0, beside.way + 1, beside.by_share[s]});
+      const ProbeLikenesses* const likenesses = kOlderShares[s].conditioned ? &all.self.likenesses : nullptr;
+      fused.push_back({0, beside.way + 1, beside.by_share[s], likenesses});
     }
   }
   LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, older.generation, older.space, ways, targets_,
@@ -368,15 +366,14 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   const uint32_t reference = input_.reference_generation;
   if (reference != 0 && reference != older.generation) generations.push_back(state_.Find(reference));
   run_.report(StrCat("items that generations ", older.generation, " and ", newer_.generation, " both embedded"));
-  LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
+  LC_ASSIGN_OR_RETURN(const CommonItems common,
+                      CommonItems::ReadUnseen(input_.collection, generations, AdaptersTo(older.generation), kCommonMin,
+                                              run_, &pair->fitted_pairs));
   pair->common_items = common.size();
-  pair->fitted_pairs = FittedPairs(older.generation);
   if (common.size() < kCommonMin) {
     const std::string few = StrCat("both embedded ", common.size(), " items; ", kCommonMin, " are needed");
-    for (auto* reports : {&pair->ways, &pair->both}) {
-      for (WayReport& way : *reports) {
-        if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
-      }
+    for (WayReport& way : pair->ways) {
+      if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
     }
     Decide(input_.tolerance, pair);
     return absl::OkStatus();
@@ -385,15 +382,15 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   std::vector<MixtureEnds> ends(ways.size());
   for (size_t w = 0; w < ways.size(); ++w) {
     run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
-    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way, {}, nullptr, {}},
-                                      {newer_.generation, &newer_self, {}, nullptr, {}}, &pair->ways[w], &ends[w]));
+    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
+                                      &pair->ways[w], &ends[w]));
   }
   for (size_t b = 0; b < all.beside.size(); ++b) {
     const Beside& beside = all.beside[b];
     MixtureEnds unused;
-    const CommonItems::Leg both{older.generation, &ways[beside.way].way, {}, &beside.older, beside.fusions};
-    LC_RETURN_IF_ERROR(
-        MeasureMixture(common, both, {newer_.generation, &newer_self, {}, nullptr, {}}, &pair->both[b], &unused));
+    const CommonItems::Leg both{older.generation, &ways[beside.way].way, {},
+                                &all.self.plain,  beside.fusions,        &beside.likenesses};
+    LC_RETURN_IF_ERROR(MeasureMixture(common, both, {newer_.generation, &newer_self}, &pair->both[b], &unused));
   }
   Decide(input_.tolerance, pair);
   if (pair->ways.empty()) return absl::OkStatus();
@@ -427,7 +424,7 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
 
 absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonItems::Leg& older,
                                         const CommonItems::Leg& newer, WayReport* way, MixtureEnds* ends) {
-  const bool calibrate = input_.calibrate && way->in_reach;
+  const bool calibrate = input_.calibrate && way->in_reach && !way->older;
   HalvedCounts counts;
   const auto count = [&](size_t probe, const CommonItems::Distances& distances) { counts.Add(probe, distances); };
   LC_ASSIGN_OR_RETURN(const auto plain, common.Rank(older, newer, kShares, targets_, run_,
@@ -445,8 +442,7 @@ absl::StatusOr<ProbeMeasures> Validation::MeasureSelf(const CommonItems& common,
                                                       const ProbeMeasures* has) {
   LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
   const double none[] = {0};
-  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way, {}, nullptr, {}},
-                                                    {generation, &way, {}, nullptr, {}}, none, targets_, run_));
+  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
   ProbeMeasures measures = MeasuresOf(ranks[0]);
   return has == nullptr ? std::move(measures) : WithFailed(std::move(measures), way, *has);
 }

@@ -1,0 +1,178 @@
+#include "stats/query_likeness.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "stats/distance_fusion.h"
+
+namespace lightcone {
+namespace {
+
+using Rows = std::vector<std::vector<float>>;
+
+Rows RandomRows(size_t rows, size_t dimension, float offset) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  Rows all(rows, std::vector<float>(dimension));
+  for (auto& row : all) {
+    for (float& x : row) x = offset + normal(random);
+  }
+  return all;
+}
+
+std::vector<double> Direction(const std::vector<float>& z) {
+  double square = 0;
+  for (const float x : z) square += static_cast<double>(x) * x;
+  std::vector<double> u(z.begin(), z.end());
+  for (double& x : u) x /= std::sqrt(square);
+  return u;
+}
+
+// Solves a x = b by Gaussian elimination.
+std::vector<double> Solve(std::vector<std::vector<double>> a, std::vector<double> b) {
+  const size_t n = b.size();
+  for (size_t i = 0; i < n; ++i) {
+    size_t pivot = i;
+    for (size_t r = i; r < n; ++r) pivot = std::abs(a[r][i]) > std::abs(a[pivot][i]) ? r : pivot;
+    std::swap(a[i], a[pivot]);
+    std::swap(b[i], b[pivot]);
+    for (size_t r = 0; r < n; ++r) {
+      if (r == i) continue;
+      const double factor = a[r][i] / a[i][i];
+      for (size_t c = i; c < n; ++c) a[r][c] -= factor * a[i][c];
+      b[r] -= factor * b[i];
+    }
+  }
+  for (size_t i = 0; i < n; ++i) b[i] /= a[i][i];
+  return b;
+}
+
+double Product(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+// The posterior covariance of two vectors given the rows at `known` places, as the header writes it.
+class NaiveKernel {
+ public:
+  NaiveKernel(const Rows& rows, const std::vector<size_t>& known) : mean_(rows[0].size(), 0.0) {
+    for (const auto& row : rows) {
+      const auto u = Direction(row);
+      for (size_t d = 0; d < mean_.size(); ++d) mean_[d] += u[d] / static_cast<double>(rows.size());
+    }
+    for (const auto& row : rows) {
+      const auto v = Centred(Direction(row));
+      square_ += Product(v, v) / static_cast<double>(rows.size());
+    }
+    for (const size_t i : known) known_.push_back(Direction(rows[i]));
+  }
+
+  double Prior(const std::vector<double>& u, const std::vector<double>& v) const {
+    double square = 0;
+    for (size_t d = 0; d < u.size(); ++d) square += (u[d] - v[d]) * (u[d] - v[d]);
+    return std::exp(-std::sqrt(square / square_) / 2) + Product(Centred(u), Centred(v)) / (4 * square_);
+  }
+
+  double Posterior(const std::vector<float>& x, const std::vector<float>& q) const {
+    const auto u = Direction(x), v = Direction(q);
+    std::vector<std::vector<double>> gram(known_.size(), std::vector<double>(known_.size()));
+    std::vector<double> of_u, of_v;
+    for (size_t i = 0; i < known_.size(); ++i) {
+      for (size_t j = 0; j < known_.size(); ++j) gram[i][j] = Prior(known_[i], known_[j]) + (i == j ? 0.05 : 0);
+      of_u.push_back(Prior(known_[i], u));
+      of_v.push_back(Prior(known_[i], v));
+    }
+    return Prior(u, v) - Product(of_u, Solve(gram, of_v));
+  }
+
+ private:
+  std::vector<double> Centred(std::vector<double> u) const {
+    for (size_t d = 0; d < u.size(); ++d) u[d] -= mean_[d];
+    return u;
+  }
+
+  std::vector<double> mean_;
+  double square_ = 0;
+  std::vector<std::vector<double>> known_;
+};
+
+TEST(QueryLikeness, IsThePosteriorCovarianceOfAGaussianProcess) {
+  for (const auto& [rows, dimension] : {std::pair<size_t, size_t>(200, 12), std::pair<size_t, size_t>(40, 70)}) {
+    Rows gallery = RandomRows(rows, dimension, 0.8f);
+    std::vector<size_t> known;
+    const size_t used = std::min(rows, LikenessKernel::kRowsMax);
+    for (size_t i = 0; i < used; ++i) known.push_back(i * rows / used);
+    const NaiveKernel naive(gallery, known);
+    // Rows of no direction say nothing.
+    gallery.emplace_back();
+    gallery.emplace_back(dimension, 0.0f);
+    const auto kernel = LikenessKernel::Make(gallery);
+    ASSERT_TRUE(kernel.has_value());
+    EXPECT_EQ(kernel->features(), used + 1);
+    const Rows fresh = RandomRows(rows + 5, dimension, 0.3f);
+    const std::vector<float>& query = fresh[rows];
+    const QueryLikeness likeness = kernel->Of(query);
+    const double variance = naive.Posterior(query, query) + 0.05;
+    for (const std::vector<float>& row : {fresh[rows + 1], fresh[rows + 2], gallery[0], gallery[3], query}) {
+      const double cosine = Product(Direction(row), Direction(query));
+      const double expected = 1 - naive.Posterior(row, query) / variance;
+      EXPECT_NEAR(likeness.DistanceTo(row, 1 - cosine), expected, 2e-3) << rows << " rows of " << dimension;
+      std::vector<float> longer = row;
+      for (float& x : longer) x *= 3;
+      EXPECT_NEAR(likeness.DistanceTo(longer, 1 - cosine), expected, 2e-3) << "lengths say nothing";
+    }
+    EXPECT_LT(likeness.DistanceTo(query, 0), 0.2);
+  }
+}
+
+TEST(QueryLikeness, HasNoKernelOfTooFewRowsOrOfRowsThatAreAllAlike) {
+  EXPECT_FALSE(LikenessKernel::Make({}).has_value());
+  EXPECT_FALSE(LikenessKernel::Make(RandomRows(31, 4, 0)).has_value());
+  EXPECT_TRUE(LikenessKernel::Make(RandomRows(32, 4, 0)).has_value());
+  EXPECT_FALSE(LikenessKernel::Make(Rows(100, {1, 2, 3})).has_value());
+  EXPECT_FALSE(LikenessKernel::Make(Rows(100, {0, 0, 0})).has_value());
+}
+
+TEST(QueryLikeness, IsFiniteForRowsWithoutADirectionAndForKnownOnes) {
+  const Rows gallery = RandomRows(64, 8, 0.2f);
+  const auto kernel = LikenessKernel::Make(gallery);
+  const QueryLikeness of_known = kernel->Of(gallery[7]);
+  for (const std::vector<float>& row : {gallery[7], gallery[8], std::vector<float>(8, 0.0f)}) {
+    EXPECT_TRUE(std::isfinite(of_known.DistanceTo(row, 0.7)));
+  }
+  EXPECT_TRUE(std::isfinite(kernel->Of(std::vector<float>(8, 0.0f)).DistanceTo(gallery[1], 1)));
+}
+
+TEST(ConditionedFusion, TrustsTheNewerDistanceAsFarAsItCarriesTheQuery) {
+  const std::vector<double> newer = {0.5, 0.6, 0.7};
+  const auto at = [&](double error, double weight) { return DistanceFusion::MakeConditioned(newer, error, weight); };
+  EXPECT_NEAR(at(0.0, 0.5).Of(0.3, 0.4), 0.4, 1e-12) << "the way carries the query to itself";
+  EXPECT_NEAR(at(0.3, 0.5).Of(0.0, 0.3), 0.0, 1e-12) << "the query itself moves by all of its error";
+  EXPECT_NEAR(at(0.3, 0.5).Of(1.0, 0.3), 0.3, 1e-12) << "a row that is not like it does not move";
+  EXPECT_NEAR(at(0.3, 0.2).Of(0.0, 0.3), 0.3 - 0.3 * 0.25, 1e-12);
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_NEAR(at(infinite, 0.5).Of(0.0, 0.6), 0.0, 1e-12) << "no vector of the query: as far as the rows are";
+  EXPECT_TRUE(std::isfinite(DistanceFusion::MakeConditioned({}, infinite, 0.5).Of(1, 2)));
+}
+
+TEST(DistanceFusion, IsPutOnTheScaleOfOtherDistancesInTheSameOrder) {
+  const std::vector<double> older = {0.8, 1.0, 1.2, 0.4}, newer = {0.5, 0.6, 0.7, 0.9}, own = {2, 4, 6};
+  const DistanceFusion fusion = DistanceFusion::MakeConditioned(newer, 0.3, 0.5);
+  const DistanceFusion scaled = fusion.OnScaleOf(own, older, newer);
+  std::vector<double> distances;
+  for (size_t i = 0; i < older.size(); ++i) distances.push_back(scaled.Of(older[i], newer[i]));
+  const DistanceScale scale = DistanceScale::Of(distances);
+  EXPECT_NEAR(scale.mean, 4, 1e-12);
+  EXPECT_NEAR(scale.deviation, DistanceScale::Of(own).deviation, 1e-12);
+  for (size_t i = 1; i < older.size(); ++i) {
+    EXPECT_EQ(distances[i] < distances[0], fusion.Of(older[i], newer[i]) < fusion.Of(older[0], newer[0]));
+  }
+}
+
+}  // namespace
+}  // namespace lightcone
