@@ -7,6 +7,7 @@
 
 #include "base/dcheck.h"
 #include "base/status.h"
+#include "geometry/exact_kernels.h"
 #include "geometry/lorentz.h"
 
 namespace lightcone {
@@ -22,21 +23,6 @@ std::string Describe(const Space& space) {
 
 // The zero vector has no direction and keeps its zeros.
 double InverseOf(double norm) { return norm > 0 ? 1.0 / norm : 1.0; }
-
-// Sum of term(i) over i < n by four partial sums: short dependency chains, and a deterministic order.
-template <typename Term>
-double SumByFour(std::size_t n, Term term) {
-  double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  std::size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    s0 += term(i);
-    s1 += term(i + 1);
-    s2 += term(i + 2);
-    s3 += term(i + 3);
-  }
-  for (; i < n; ++i) s0 += term(i);
-  return (s0 + s1) + (s2 + s3);
-}
 
 }  // namespace
 
@@ -94,12 +80,9 @@ double BoundQuery::Distance(std::span<const float> z_g) const {
   const std::size_t n = z_exact_.size();
   switch (item_space_.metric) {
     case Metric::kInnerProduct:
-      return -SumByFour(n, [&](std::size_t i) { return q[i] * g[i]; });
+      return -ExactDot(q, g, n);
     case Metric::kEuclidean:
-      return std::sqrt(SumByFour(n, [&](std::size_t i) {
-        const double gap = q[i] - g[i];
-        return gap * gap;
-      }));
+      return std::sqrt(ExactSquaredGap(q, g, 1.0, n));
     case Metric::kLorentz:
     case Metric::kCosine:
       break;
@@ -107,11 +90,7 @@ double BoundQuery::Distance(std::span<const float> z_g) const {
   // Both others work on unit directions: |u - v|^2 / 2 = 1 - cos without its cancellation. Scales as the constructor
   // does, so that equal vectors have a gap of exactly 0.
   const double norm = NormOf(z_g);
-  const double inverse = InverseOf(norm);
-  const double gap_squared = SumByFour(n, [&](std::size_t i) {
-    const double gap = q[i] - g[i] * inverse;
-    return gap * gap;
-  });
+  const double gap_squared = ExactSquaredGap(q, g, InverseOf(norm), n);
   if (item_space_.metric == Metric::kCosine) return gap_squared / 2.0;
   return lorentz::GeodesicFromPolar(radius_, std::min(norm, item_space_.clip_radius), gap_squared,
                                     item_space_.curvature);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "geometry/exact_kernels.h"
 
 namespace lightcone {
 namespace {
@@ -56,19 +57,7 @@ absl::Status Space::Validate() const {
   return absl::OkStatus();
 }
 
-double NormOf(std::span<const float> z) {
-  double s0 = 0, s1 = 0, s2 = 0, s3 = 0;  // four chains of additions run side by side
-  const auto square = [&](std::size_t i) { return static_cast<double>(z[i]) * z[i]; };
-  std::size_t i = 0;
-  for (; i + 4 <= z.size(); i += 4) {
-    s0 += square(i);
-    s1 += square(i + 1);
-    s2 += square(i + 2);
-    s3 += square(i + 3);
-  }
-  for (; i < z.size(); ++i) s0 += square(i);
-  return std::sqrt((s0 + s1) + (s2 + s3));
-}
+double NormOf(std::span<const float> z) { return std::sqrt(ExactSquares(z.data(), z.size())); }
 
 absl::Status CheckVector(const Space& space, std::span<const float> z, std::string_view field) {
   if (z.size() != static_cast<std::size_t>(space.dimension)) {

@@ -509,6 +509,21 @@ TEST(BothQueriesWeights, AreChosenByTheOtherHalfAndNotByFewProbes) {
   EXPECT_EQ(few.by_probe, std::vector<size_t>(60, few.all));
 }
 
+TEST(BothQueriesWeights, AreChosenByTheFirstHitOfTheGalleryAsItStands) {
+  const double far = std::numeric_limits<double>::infinity();
+  ProbeMeasures measures;
+  measures.cmc1 = {1, 1, 0, 0, 1, 1, std::nullopt};
+  measures.cmc5 = measures.ap = {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, std::nullopt};
+  const std::vector<NearestRow> older = {{0.3, true}, {0.3, true},  {0.3, false}, {0.3, false},
+                                         {0.3, true}, {far, false}, {0.3, true}};
+  const std::vector<NearestRow> newer = {{0.4, false}, {0.2, false}, {0.2, true}, {far, false},
+                                         {0.3, false}, {far, false}, {0.2, true}};
+  const ProbeMeasures standing = AsItStands(measures, older, newer);
+  const std::vector<std::optional<double>> expected = {1, 0, 1, 0, 0, 1, std::nullopt};
+  EXPECT_EQ(standing.cmc1, expected) << "of equally near ones, one that is not relevant; none at all: as it was";
+  EXPECT_EQ(standing.ap, measures.ap);
+}
+
 TEST(BothQueriesRecord, IsReadBackAndOlderRecordsAreReadWithoutIt) {
   ValidationReport report;
   PairReport& pair = report.pairs.emplace_back();

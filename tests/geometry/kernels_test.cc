@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/strings.h"
+#include "geometry/exact_kernels.h"
 #include "geometry/lorentz.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -221,6 +222,30 @@ TEST_P(KernelsOnEveryTarget, GeodesicRowsIsAsNearAsItSaysForFarPoints) {
         ASSERT_NEAR(distance, truth, 5e-7 * (1 + apart * apart) * truth) << r << " " << s << " " << turn;
       }
     }
+  }
+}
+
+TEST_P(KernelsOnEveryTarget, ExactSumsAreTheSameToTheLastBitOnEveryMachine) {
+  std::mt19937_64 random(21);
+  for (size_t n = 0; n <= 70; ++n) {
+    const auto x = RandomVector(random, static_cast<int>(n) + 1, 1.0);
+    std::vector<double> q;
+    for (size_t i = 0; i < n; ++i) q.push_back(1.1 * static_cast<double>(x[i]));
+    constexpr double kScale = 0.3;
+    double squares[8] = {}, gaps[8] = {}, products[8] = {};
+    for (size_t i = 0; i < n; ++i) {
+      const double value = static_cast<double>(x[i + 1]), gap = q[i] - value * kScale;
+      squares[i % 8] += value * value;
+      gaps[i % 8] += gap * gap;
+      products[i % 8] += q[i] * value;
+    }
+    const auto sum = [](const double(&s)[8]) {
+      return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    };
+    const float* const unaligned = x.data() + 1;
+    EXPECT_EQ(ExactSquares(unaligned, n), sum(squares)) << n;
+    EXPECT_EQ(ExactSquaredGap(q.data(), unaligned, kScale, n), sum(gaps)) << n;
+    EXPECT_EQ(ExactDot(q.data(), unaligned, n), sum(products)) << n;
   }
 }
 

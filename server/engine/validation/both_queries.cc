@@ -1,6 +1,7 @@
 #include "server/engine/validation/both_queries.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -92,6 +93,20 @@ ChosenShares ChooseShares(std::span<const ProbeMeasures> by_share, const ProbeMe
   }
   for (size_t p = 0; p < chosen.by_probe.size(); ++p) chosen.by_probe[p] = by_half[1 - ShareHalfOf(p)];
   return chosen;
+}
+
+ProbeMeasures AsItStands(const ProbeMeasures& measures, std::span<const NearestRow> older,
+                         std::span<const NearestRow> newer) {
+  LC_DCHECK(older.size() == measures.cmc1.size() && newer.size() == measures.cmc1.size());
+  ProbeMeasures standing = measures;
+  for (size_t p = 0; p < older.size(); ++p) {
+    if (!standing.cmc1[p] || (std::isinf(older[p].distance) && std::isinf(newer[p].distance))) continue;
+    const bool by_older = older[p].distance <= newer[p].distance && older[p].relevant;
+    const bool by_newer = newer[p].distance <= older[p].distance && newer[p].relevant;
+    const bool tie = older[p].distance == newer[p].distance;
+    standing.cmc1[p] = tie ? by_older && by_newer : by_older || by_newer;
+  }
+  return standing;
 }
 
 ProbeMeasures MeasuresBy(std::span<const ProbeMeasures> by_share, const ChosenShares& chosen) {

@@ -17,7 +17,7 @@ namespace lightcone::server {
 
 // Shares of the older query that a validation chooses among. Few, so that the choice does not fit the probes.
 inline constexpr std::array<OlderShare, 8> kOlderShares = {
-    {{0.1}, {0.25}, {0.5}, {0.75}, {0.9}, {0.5, true}, {0.65, true}, {0.75, true}}};
+    {{0.1}, {0.25}, {0.5}, {0.75}, {0.9}, {0.6, true}, {0.75, true}, {0.85, true}}};
 inline constexpr size_t kPlainShares = 5;  // the first ones, which need no cosine spaces
 
 // The older generation's own queries, with their likenesses for conditioned shares.
@@ -54,6 +54,12 @@ struct ChosenShares {
 // The greatest CMC@1 + mAP whose CMC@1 is not below that of the older generation's own queries; of all, where none is
 // so. `by_share`: measures of the first of kOlderShares, each of one value a probe.
 ChosenShares ChooseShares(std::span<const ProbeMeasures> by_share, const ProbeMeasures& old_self);
+
+// The measures with the CMC@1 of the gallery as it stands: the first hit is the nearer of the nearest older row and the
+// nearest row of the newer generation's own, so that a share is not chosen whose distances rank one kind before the
+// other. `older`, `newer`: one a probe; none of a kind is infinitely far.
+ProbeMeasures AsItStands(const ProbeMeasures& measures, std::span<const NearestRow> older,
+                         std::span<const NearestRow> newer);
 
 // Of each probe, what its share measured, its fusion, or the likeness that this fusion takes: none of a plain one.
 ProbeMeasures MeasuresBy(std::span<const ProbeMeasures> by_share, const ChosenShares& chosen);

@@ -24,6 +24,8 @@ struct Block {
 
 // One probe's state in one way.
 struct Standing {
+  float best = -std::numeric_limits<float>::infinity();  // highest score of a row that counts for the nearest
+  bool best_is_relevant = false;
   std::vector<float> relevant;  // scores, sorted from the highest after the first walk
   std::vector<uint32_t> ahead;  // [j]: count of others that outrank relevant item j but not j - 1
 };
@@ -32,7 +34,7 @@ class BlockRanker {
  public:
   BlockRanker(Collection* collection, uint32_t generation, const Space& space, std::span<const RankingWay> ways,
               std::span<const FusedRanking> fused, std::span<const ProbeTarget> targets, size_t begin, size_t end,
-              const RankingRun& run)
+              const RankingRun& run, NearestRows* nearest)
       : collection_(collection),
         generation_(generation),
         space_(space),
@@ -42,6 +44,7 @@ class BlockRanker {
         begin_(begin),
         end_(end),
         run_(run),
+        nearest_(nearest),
         scored_(ways.size()),
         standings_(ways.size() + fused.size(), std::vector<Standing>(end - begin)) {}
 
@@ -54,6 +57,7 @@ class BlockRanker {
     *items = 0;
     LC_RETURN_IF_ERROR(Walk([&](const Block& block) {
       *items += block.ids.size();
+      if (nearest_ != nullptr) nearest_->ids.insert(block.ids.begin(), block.ids.end());
       ScoreRelevant(block);
     }));
     for (auto& way : standings_) {
@@ -66,6 +70,7 @@ class BlockRanker {
     for (size_t w = 0; w < standings_.size(); ++w) {
       for (size_t p = begin_; p < end_; ++p) (*out)[w][p] = Summarise(standings_[w][p - begin_]);
     }
+    if (nearest_ != nullptr) TellNearest();
     return absl::OkStatus();
   }
 
@@ -231,10 +236,34 @@ class BlockRanker {
     ForEachScored(block, [&](size_t w, const Scored& scored) {
       for (size_t q = 0; q < scored.probes.size(); ++q) {
         Standing& standing = standings_[w][scored.probes[q] - begin_];
-        if (standing.relevant.empty()) continue;
-        CountAhead(block, targets_[scored.probes[q]], scored.Row(q, block.ids.size()), &standing);
+        const ProbeTarget& target = targets_[scored.probes[q]];
+        const float* const scores = scored.Row(q, block.ids.size());
+        if (nearest_ != nullptr) SeeNearest(block, target, scores, &standing);
+        if (!standing.relevant.empty()) CountAhead(block, target, scores, &standing);
       }
     });
+  }
+
+  void SeeNearest(const Block& block, const ProbeTarget& target, const float* scores, Standing* standing) const {
+    for (size_t i = 0; i < block.ids.size(); ++i) {
+      if (scores[i] < standing->best || block.ids[i] == target.own) continue;
+      if (nearest_->left_out != nullptr && nearest_->left_out->contains(block.ids[i])) continue;
+      const bool relevant = target.IsRelevant(block.ids[i]);
+      standing->best_is_relevant = relevant && (scores[i] > standing->best || standing->best_is_relevant);
+      standing->best = scores[i];
+    }
+  }
+
+  void TellNearest() {
+    for (size_t w = 0; w < standings_.size(); ++w) {
+      for (size_t p = begin_; p < end_; ++p) {
+        const Standing& standing = standings_[w][p - begin_];
+        if (std::isinf(standing.best)) continue;
+        const double distance = w < ways_.size() ? ways_[w].queries[p]->DistanceFromScore(standing.best)
+                                                 : -static_cast<double>(standing.best);
+        nearest_->rows[w][p] = {distance, standing.best_is_relevant};
+      }
+    }
   }
 
   static void CountAhead(const Block& block, const ProbeTarget& target, const float* scores, Standing* standing) {
@@ -266,6 +295,7 @@ class BlockRanker {
   const std::span<const ProbeTarget> targets_;
   const size_t begin_, end_;  // range of probes
   const RankingRun& run_;
+  NearestRows* const nearest_;                    // nullptr: not wanted
   std::vector<Scored> scored_;                    // by way
   Scored fused_scores_;                           // scores of the last fusion
   std::vector<std::vector<Standing>> standings_;  // by way or, behind the ways, fusion; and by probe
@@ -283,9 +313,11 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* c
                                                                    const Space& space, std::span<const RankingWay> ways,
                                                                    std::span<const ProbeTarget> targets,
                                                                    const RankingRun& run, uint64_t* items,
-                                                                   std::span<const FusedRanking> fused) {
+                                                                   std::span<const FusedRanking> fused,
+                                                                   NearestRows* nearest) {
   const size_t rankings = ways.size() + fused.size();
   std::vector<std::vector<QueryRanking>> all(rankings, std::vector<QueryRanking>(targets.size()));
+  if (nearest != nullptr) nearest->rows.assign(rankings, std::vector<NearestRow>(targets.size()));
   for (size_t begin = 0, end = 0; begin < targets.size(); begin = end) {
     size_t relevant = 0;
     while (end < targets.size() && end - begin < kBlockProbes) {
@@ -294,7 +326,7 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* c
       ++end;
     }
     run.report(StrCat("ranking items of generation ", generation, " for probes ", begin, " .. ", end - 1));
-    BlockRanker ranker(collection, generation, space, ways, fused, targets, begin, end, run);
+    BlockRanker ranker(collection, generation, space, ways, fused, targets, begin, end, run, nearest);
     LC_RETURN_IF_ERROR(ranker.Rank(&all, items));
   }
   return all;

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "geometry/adapter.h"
 #include "geometry/bound_query.h"
@@ -42,6 +44,18 @@ struct FusedRanking {
   const ProbeLikenesses* likenesses = nullptr;
 };
 
+// What of a gallery is nearest to each probe, by ranking and probe as RankGallery's ranks are. Among rows at one
+// distance one that is not relevant.
+struct NearestRow {
+  double distance = std::numeric_limits<double>::infinity();
+  bool relevant = false;
+};
+struct NearestRows {
+  const absl::flat_hash_set<uint64_t>* left_out = nullptr;  // internal ids of rows that do not count; nullptr: none
+  std::vector<std::vector<NearestRow>> rows;                // filled in
+  absl::flat_hash_set<uint64_t> ids;                        // filled in: internal ids of the gallery
+};
+
 struct RankingRun {
   std::function<bool()> cancelled;
   std::function<void(std::string_view step)> report;
@@ -51,12 +65,14 @@ struct RankingRun {
 // gallery has no relevant item, or the probe no query. A probe's own item is left out. An item of which an adapter
 // makes no vector ranks last. Among items at one distance the relevant ones come last, so that a model that makes one
 // vector of everything finds nothing. Scores are those of the float32 kernels. CANCELLED; DATA_LOSS. `items`: rows of
-// the gallery. With `fused` the ranks of those follow, in order; a probe needs queries by both ways there.
+// the gallery. With `fused` the ranks of those follow, in order; a probe needs queries by both ways there. With
+// `nearest` it tells these as well, of the probes that have a query and anything relevant to them anywhere.
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* collection, uint32_t generation,
                                                                    const Space& space, std::span<const RankingWay> ways,
                                                                    std::span<const ProbeTarget> targets,
                                                                    const RankingRun& run, uint64_t* items,
-                                                                   std::span<const FusedRanking> fused = {});
+                                                                   std::span<const FusedRanking> fused = {},
+                                                                   NearestRows* nearest = nullptr);
 
 // One value a probe: average precision, and whether a relevant item is among the first k. nullopt if `first` is 0.
 struct ProbeMeasures {

@@ -214,9 +214,15 @@ class Validation {
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
   // What searches that carry vectors of both generations would learn, beside every way that is in reach.
   absl::Status FillBeside(const GenerationRecord& older, PairWays* all);
-  // Fills a report of both queries beside each way, and chooses shares. `by_share`: ranks behind those of the ways.
-  void ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_share, PairWays* ways,
-                  PairReport* pair);
+  // What fused rankings are measured by: ranks, and the nearest older rows but those of items that the newer generation
+  // embedded, by share; and the nearest of these.
+  struct FusedRanks {
+    std::span<const std::vector<QueryRanking>> ranks;
+    std::span<const std::vector<NearestRow>> nearest;
+    std::span<const NearestRow> newer;
+  };
+  // Fills a report of both queries beside each way, and chooses shares.
+  void ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, PairWays* ways, PairReport* pair);
   // Fills the mixture of each way, the verdict, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const PairWays& all, PairReport* pair);
   // Measures mixtures by the plain distance and, if wanted, calibrated; the distances of both queries are on the newer
@@ -305,17 +311,19 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
   return absl::OkStatus();
 }
 
-void Validation::ReportBoth(const ProbeMeasures& old_self, std::span<const std::vector<QueryRanking>> by_share,
-                            PairWays* ways, PairReport* pair) {
+void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, PairWays* ways, PairReport* pair) {
   for (Beside& beside : ways->beside) {
     const Way& way = ways->ways[beside.way];
-    LC_DCHECK(by_share.size() >= beside.by_share.size());
-    std::vector<ProbeMeasures> measured;
-    for (const auto& ranks : by_share.first(beside.by_share.size())) {
-      measured.push_back(WithFailed(MeasuresOf(ranks), way.way, old_self));
+    const size_t shares = beside.by_share.size();
+    LC_DCHECK(by_share.ranks.size() >= shares && by_share.nearest.size() == by_share.ranks.size());
+    std::vector<ProbeMeasures> measured, standing;
+    for (size_t s = 0; s < shares; ++s) {
+      measured.push_back(WithFailed(MeasuresOf(by_share.ranks[s]), way.way, old_self));
+      standing.push_back(AsItStands(measured[s], by_share.nearest[s], by_share.newer));
     }
-    by_share = by_share.subspan(beside.by_share.size());
-    const ChosenShares chosen = ChooseShares(measured, old_self);
+    by_share.ranks = by_share.ranks.subspan(shares);
+    by_share.nearest = by_share.nearest.subspan(shares);
+    const ChosenShares chosen = ChooseShares(standing, old_self);
     const ProbeMeasures both = MeasuresBy(measured, chosen);
     beside.fusions = FusionsBy(beside.by_share, chosen);
     beside.likenesses = LikenessesBy(ways->self.likenesses, chosen);
@@ -342,8 +350,15 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
       fused.push_back({0, beside.way + 1, beside.by_share[s], likenesses});
     }
   }
+  NearestRows of_newer, of_older;
+  LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
+  uint64_t unused = 0;
+  LC_RETURN_IF_ERROR(RankGallery(input_.collection, newer_.generation, newer_.space, {&newer_self, 1}, targets_, run_,
+                                 &unused, {}, &of_newer)
+                         .status());
+  of_older.left_out = &of_newer.ids;
   LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, older.generation, older.space, ways, targets_,
-                                                    run_, &pair->items, fused));
+                                                    run_, &pair->items, fused, &of_older));
   const ProbeMeasures old_self = MeasuresOf(ranks[0]);
   pair->old_self = FiguresOf(old_self);
   for (size_t w = 0; w < all.ways.size(); ++w) {
@@ -355,7 +370,9 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
     report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
     report.map_gain = GainOf(cross.ap, old_self.ap);
   }
-  ReportBoth(old_self, std::span(ranks).subspan(ways.size()), &all, pair);
+  ReportBoth(old_self,
+             {std::span(ranks).subspan(ways.size()), std::span(of_older.rows).subspan(ways.size()), of_newer.rows[0]},
+             &all, pair);
   CountMissed(ranks, pair);
   return MeasureCommon(older, all, pair);
 }
