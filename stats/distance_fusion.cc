@@ -10,10 +10,10 @@
 namespace lightcone {
 namespace {
 
-// A deviation that a division may be made by: not that of distances that rounding alone tells apart.
-double UsableDeviation(double deviation, double size) {
+// Whether a division may be made by it: not where rounding alone tells distances apart.
+bool IsUsable(double deviation, double size) {
   constexpr double kRounding = 1e-9;
-  return std::isfinite(deviation) && deviation > kRounding * size ? deviation : 1;
+  return std::isfinite(deviation) && deviation > kRounding * size;
 }
 
 // The distances to rows that have both.
@@ -32,8 +32,7 @@ std::pair<std::vector<double>, std::vector<double>> FinitePairs(std::span<const 
 }  // namespace
 
 DistanceScale DistanceScale::Of(std::span<const double> distances) {
-  double sum = 0, size = 0;
-  double count = 0;
+  double sum = 0, size = 0, count = 0;
   for (const double d : distances) {
     if (!std::isfinite(d)) continue;
     sum += d;
@@ -41,12 +40,15 @@ DistanceScale DistanceScale::Of(std::span<const double> distances) {
     ++count;
   }
   if (count == 0) return {};
-  DistanceScale scale{sum / count, 1};
+  DistanceScale scale{sum / count};
   double squares = 0;
   for (const double d : distances) {
     if (std::isfinite(d)) squares += (d - scale.mean) * (d - scale.mean);
   }
-  scale.deviation = UsableDeviation(std::sqrt(squares / count), size / count);
+  const double deviation = std::sqrt(squares / count);
+  if (!IsUsable(deviation, size / count)) return scale;
+  scale.deviation = deviation;
+  scale.known = count >= static_cast<double>(kRowsMin);
   return scale;
 }
 
@@ -61,8 +63,8 @@ DistanceFusion DistanceFusion::Make(std::span<const double> older, std::span<con
     squares += z * z;
   }
   // The mean of two standardised distances that do not agree lies nearer to 0 than either.
-  const double spread =
-      of_older.empty() ? 1 : UsableDeviation(std::sqrt(squares / static_cast<double>(of_older.size())), 1);
+  const double deviation = std::sqrt(squares / static_cast<double>(std::max<size_t>(of_older.size(), 1)));
+  const double spread = IsUsable(deviation, 1) ? deviation : 1;
   DistanceFusion fusion;
   fusion.older_slope = older_weight * to.deviation / (from.deviation * spread);
   fusion.newer_slope = (1 - older_weight) / spread;
@@ -85,6 +87,7 @@ DistanceFusion DistanceFusion::OnScaleOf(std::span<const double> own, std::span<
   std::vector<double> fused(older.size());
   for (size_t i = 0; i < fused.size(); ++i) fused[i] = Of(older[i], newer[i]);
   const DistanceScale from = DistanceScale::Of(fused), to = DistanceScale::Of(own);
+  if (!from.known || !to.known) return *this;
   const double factor = to.deviation / from.deviation;
   return {to.mean + factor * (offset - from.mean), factor * older_slope, factor * newer_slope};
 }

@@ -3,13 +3,17 @@
 // Threads: values and pure functions.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 namespace lightcone {
 
 // Mean and deviation of a query's distances to the rows of a gallery, or to a sample of them.
 struct DistanceScale {
+  static constexpr size_t kRowsMin = 32;  // fewest distances that tell what a query's are like
+
   double mean = 0, deviation = 1;
+  bool known = false;  // whether there were as many finite ones, and these not all alike
 
   // Of the finite ones. Without any, and where all are alike, the deviation is 1.
   static DistanceScale Of(std::span<const double> distances);
@@ -33,7 +37,8 @@ struct DistanceFusion {
   // REQUIRES: 0 <= older_weight < 1.
   static DistanceFusion MakeConditioned(std::span<const double> newer, double newer_self, double older_weight);
 
-  // The same order, with the mean and the deviation of `own` over the rows that have these distances.
+  // The same order, with the mean and the deviation of `own` over the rows that have these distances. Unchanged where
+  // either scale is not known.
   // REQUIRES: `older` and `newer` as Make.
   DistanceFusion OnScaleOf(std::span<const double> own, std::span<const double> older,
                            std::span<const double> newer) const;

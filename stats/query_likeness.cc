@@ -14,7 +14,7 @@ constexpr size_t kRowsMin = 32;
 constexpr double kSharpness = 0.5;   // of exp(-|u - v|), in units of 1 / s
 constexpr double kLinear = 0.25;     // of the products, in units of 1 / s^2
 constexpr double kNoise = 0.05;      // of the known values
-constexpr double kSpreadMin = 1e-9;  // mean square distance from the mean below which directions are all alike
+constexpr double kSpreadMin = 1e-4;  // mean square distance from the mean: cosines in float32 are right to 1e-7
 
 // z / |z|; zeros of zeros.
 std::vector<float> DirectionOf(std::span<const float> z) {
@@ -26,12 +26,13 @@ std::vector<float> DirectionOf(std::span<const float> z) {
   return direction;
 }
 
-// L^-1 of a positive definite a = L L^T, size x size.
-std::vector<double> InverseFactor(std::vector<double> a, size_t size) {
+// L^-1 of a positive definite a = L L^T, size x size; nullopt where rounding has made it none.
+std::optional<std::vector<double>> InverseFactor(std::vector<double> a, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     for (size_t j = 0; j <= i; ++j) {
       double sum = a[i * size + j];
       for (size_t k = 0; k < j; ++k) sum -= a[i * size + k] * a[j * size + k];
+      if (i == j && !(sum > kNoise / 2)) return std::nullopt;
       a[i * size + j] = i == j ? std::sqrt(sum) : sum / a[j * size + j];
     }
   }
@@ -86,8 +87,9 @@ std::optional<LikenessKernel> LikenessKernel::Make(std::span<const std::vector<f
                                    : kernel.Kernel(Dot(a, b, dimension), kernel.along_[i], kernel.along_[j]);
     }
   }
-  const std::vector<double> factor = InverseFactor(std::move(gram), known);
-  kernel.factor_.assign(factor.begin(), factor.end());
+  const std::optional<std::vector<double>> factor = InverseFactor(std::move(gram), known);
+  if (!factor) return std::nullopt;
+  kernel.factor_.assign(factor->begin(), factor->end());
   return kernel;
 }
 

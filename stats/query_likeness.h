@@ -21,8 +21,8 @@ class LikenessKernel {
   static constexpr std::size_t kRowsMax = 64;  // rows that are taken for known
 
   // From rows of one dimension, at most kRowsMax evenly spread ones of them; empty rows and those of zeros are left
-  // out. nullopt with fewer than 32 others, and where these all have one direction. Costs kRowsMax^2 (dimension +
-  // kRowsMax).
+  // out. nullopt with fewer than 32 others, and where these all have one direction, as far as float32 tells. Costs
+  // kRowsMax^2 (dimension + kRowsMax).
   static std::optional<LikenessKernel> Make(std::span<const std::vector<float>> rows);
 
   std::size_t features() const { return rows() + 1; }

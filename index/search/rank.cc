@@ -17,10 +17,12 @@ constexpr int64_t kRankedBetweenChecks = 1024;  // rows between looks at cancell
 // Candidates that are ranked after a deadline: all of most searches, or this many for each row wanted.
 constexpr int64_t kLateRowsMax = 16'384;
 constexpr int64_t kLateRowsAHit = 4;
+constexpr int64_t kLateHitsMax = 16'384;  // of requests for more, as many rows as for these
 
 // Ranking takes little time, unless very many rows are as near as the k-th.
 absl::Status StillWanted(const ScopedRequest& scoped, int64_t k, int64_t handled) {
-  return handled < std::max(kLateRowsMax, kLateRowsAHit * k) ? scoped.Cancelled() : scoped.Interrupted();
+  const int64_t late = std::max(kLateRowsMax, kLateRowsAHit * std::min(k, kLateHitsMax));
+  return handled < late ? scoped.Cancelled() : scoped.Interrupted();
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "server/rest/query_call.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -97,14 +96,22 @@ absl::StatusOr<std::vector<double>> MeanOf(const std::vector<std::vector<float>>
   return mean;
 }
 
-// As many hits as may be missing afterwards are asked for on top.
-void MakeRoomForLeftOut(const Limits& limits, PointQuery* query, int64_t* offset) {
-  SearchCall& search = query->search;
-  const auto more = static_cast<int64_t>(query->left_out.size());
-  *offset = search.offset;
-  if (more == 0) return;
-  search.k = std::min(limits.k_max, search.k + search.offset + more);
-  search.offset = 0;
+// What is left out must be no candidate: it would take a hit's place, or choose a group.
+void LeaveOut(std::vector<ItemId> ids, std::optional<FilterNode>* filter) {
+  if (ids.empty()) return;
+  FilterNode named, others, all;
+  named.kind = FilterNode::Kind::kHasId;
+  named.ids = std::move(ids);
+  others.kind = FilterNode::Kind::kNot;
+  others.children.push_back(std::move(named));
+  if (!*filter) {
+    *filter = std::move(others);
+    return;
+  }
+  all.kind = FilterNode::Kind::kAnd;
+  all.children.push_back(**std::move(filter));
+  all.children.push_back(std::move(others));
+  *filter = std::move(all);
 }
 
 }  // namespace
@@ -201,32 +208,20 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
   if (query->parts.payload) search.payload = query->parts.selection;
   search.with_vector = query->parts.vector;
   LC_RETURN_IF_ERROR(FindVectorGeneration(call, &query->parts));
+  LeaveOut(std::exchange(query->left_out, {}), &search.filter);
   LC_ASSIGN_OR_RETURN(SearchAnswer answer, call.engine.Search(search, call.context));
   if (answer.results.size() != 1) return Internal("a search of one query without an answer");
   QueryAnswer& found = answer.results[0];
   LC_RETURN_IF_ERROR(found.status);
-  const std::vector<ItemId>& out = query->left_out;
-  const auto is_out = [&](const EngineHit& hit) { return std::find(out.begin(), out.end(), hit.id) != out.end(); };
-  std::erase_if(found.hits, is_out);
-  for (HitGroup& group : found.groups) std::erase_if(group.hits, is_out);
-  std::erase_if(found.groups, [](const HitGroup& group) { return group.hits.empty(); });
   return std::move(found);
 }
 
 absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query) {
-  const auto wanted = static_cast<size_t>(query.search.k);
-  int64_t offset = 0;
-  MakeRoomForLeftOut(call.engine.options().limits, &query, &offset);
   Metric metric{};
-  LC_ASSIGN_OR_RETURN(QueryAnswer answer, AnswerPointQuery(call, &query, &metric));
-  std::vector<EngineHit>& hits = answer.hits;
-  if (!query.left_out.empty()) {
-    hits.erase(hits.begin(), hits.begin() + std::min(offset, static_cast<int64_t>(hits.size())));
-    if (hits.size() > wanted) hits.resize(wanted);
-  }
+  LC_ASSIGN_OR_RETURN(const QueryAnswer answer, AnswerPointQuery(call, &query, &metric));
   std::vector<std::string> points;
-  points.reserve(hits.size());
-  for (const EngineHit& hit : hits) points.push_back(HitText(metric, hit, query.parts));
+  points.reserve(answer.hits.size());
+  for (const EngineHit& hit : answer.hits) points.push_back(HitText(metric, hit, query.parts));
   return points;
 }
 

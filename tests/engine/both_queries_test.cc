@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "adapter_world.h"
+#include "server/engine/search/fused_leg.h"
 #include "server/engine/validation/validation.h"
 #include "stats/distance_fusion.h"
 #include "stats/query_likeness.h"
@@ -482,6 +483,32 @@ TEST_F(ConditionedQueries, AreChosenWhereTheAdapterCarriesSomeQueriesAlone) {
                     StrCat("query ", id, ", exact ", exact));
     }
   }
+}
+
+TEST(RowFeatures, AreTheSameWhetherMemoryKeepsThemOrNot) {
+  std::mt19937 random(9);
+  const auto sample_of = [&] {
+    auto sample = std::make_shared<RowSample>();
+    for (int i = 0; i < 40; ++i) sample->rows.push_back(RandomVector(&random, 8));
+    return sample;
+  };
+  const auto first = sample_of(), second = sample_of();
+  RowFeatures kept, forgotten(/*bytes_max=*/100);
+  kept.Use(first);
+  forgotten.Use(first);
+  const auto copy = [](std::span<const float> features) {
+    return std::vector<float>(features.begin(), features.end());
+  };
+  for (uint64_t id = 0; id < 20; ++id) {
+    const std::vector<float> row = RandomVector(&random, 8);
+    const std::vector<float> features = copy(kept.Take(id, row));
+    EXPECT_EQ(copy(forgotten.Take(id, row)), features);
+    EXPECT_EQ(copy(kept.Of(id)), features);
+    EXPECT_TRUE(forgotten.Of(id).empty());
+    EXPECT_EQ(copy(kept.Take(id, RandomVector(&random, 8))), features) << "a row that is known is not looked at";
+  }
+  kept.Use(second);
+  EXPECT_TRUE(kept.Of(3).empty()) << "features of another sample";
 }
 
 TEST(BothQueriesWeights, AreChosenByTheOtherHalfAndNotByFewProbes) {

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/embed/endpoint_breaker.h"
 #include "tests/engine/endpoint_world.h"
 
 namespace lightcone::server {
@@ -13,6 +14,30 @@ using Code = absl::StatusCode;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+TEST(EndpointBreaker, LetsOneTrialThroughWhateverEarlierRequestsSayMeanwhile) {
+  using Entry = EndpointBreaker::Entry;
+  using Outcome = EndpointBreaker::Outcome;
+  EndpointBreaker breaker(2, absl::Seconds(10));
+  const absl::Time start = absl::FromUnixSeconds(1'000'000);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(*breaker.Admit(start), Entry::kUsual);
+  breaker.Note(Entry::kUsual, Outcome::kFailed, start);
+  breaker.Note(Entry::kUsual, Outcome::kFailed, start);
+  EXPECT_TRUE(Fails(breaker.Admit(start + absl::Seconds(9)), absl::StatusCode::kUnavailable, {"2 times", "1s"}));
+  const absl::Time rested = start + absl::Seconds(11);
+  EXPECT_EQ(*breaker.Admit(rested), Entry::kTrial);
+  // Two that were under way end only now.
+  breaker.Note(Entry::kUsual, Outcome::kFailed, rested);
+  breaker.Note(Entry::kUsual, Outcome::kUnknown, rested);
+  EXPECT_FALSE(breaker.Admit(rested).ok()) << "the trial is still under way";
+  breaker.Note(Entry::kTrial, Outcome::kUnknown, rested);
+  EXPECT_EQ(*breaker.Admit(rested), Entry::kTrial) << "no longer rest than its own failures ask for";
+  breaker.Note(Entry::kTrial, Outcome::kFailed, rested);
+  EXPECT_FALSE(breaker.Admit(rested + absl::Seconds(9)).ok());
+  EXPECT_EQ(*breaker.Admit(rested + absl::Seconds(11)), Entry::kTrial);
+  breaker.Note(Entry::kTrial, Outcome::kWorks, rested + absl::Seconds(11));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(*breaker.Admit(rested + absl::Seconds(11)), Entry::kUsual);
+}
 
 TEST_F(EndpointTest, TextsAreEmbeddedForItemsAndQueriesWithTheirPrefixes) {
   AddAndActivate({{"query_prefix", "query: "}, {"document_prefix", "passage: "}, {"batch_size", 2}});

@@ -138,6 +138,25 @@ TEST(QueryLikeness, HasNoKernelOfTooFewRowsOrOfRowsThatAreAllAlike) {
   EXPECT_FALSE(LikenessKernel::Make(Rows(100, {0, 0, 0})).has_value());
 }
 
+TEST(QueryLikeness, IsFiniteOrHasNoKernelHoweverNarrowTheGalleryIs) {
+  for (const size_t dimension : {16, 256}) {
+    for (const float width : {1e-1f, 3e-2f, 1e-2f, 3e-3f, 1e-3f, 3e-4f, 1e-5f}) {
+      Rows gallery = RandomRows(200, dimension, 0);
+      for (auto& row : gallery) {
+        for (float& x : row) x = 1 + width * x;
+      }
+      const auto kernel = LikenessKernel::Make(gallery);
+      if (!kernel) continue;
+      const QueryLikeness likeness = kernel->Of(gallery[5]);
+      for (const size_t i : {5, 6, 150}) {
+        const double cosine = Product(Direction(gallery[i]), Direction(gallery[5]));
+        const double distance = likeness.DistanceTo(gallery[i], 1 - cosine);
+        EXPECT_TRUE(std::isfinite(distance) && std::abs(distance) < 10) << distance << " at width " << width;
+      }
+    }
+  }
+}
+
 TEST(QueryLikeness, IsFiniteForRowsWithoutADirectionAndForKnownOnes) {
   const Rows gallery = RandomRows(64, 8, 0.2f);
   const auto kernel = LikenessKernel::Make(gallery);
@@ -161,7 +180,12 @@ TEST(ConditionedFusion, TrustsTheNewerDistanceAsFarAsItCarriesTheQuery) {
 }
 
 TEST(DistanceFusion, IsPutOnTheScaleOfOtherDistancesInTheSameOrder) {
-  const std::vector<double> older = {0.8, 1.0, 1.2, 0.4}, newer = {0.5, 0.6, 0.7, 0.9}, own = {2, 4, 6};
+  std::vector<double> older, newer, own;
+  for (int i = 0; i < 40; ++i) {
+    older.push_back(0.4 + 0.02 * (i * 7 % 40));
+    newer.push_back(0.5 + 0.01 * (i * 11 % 40));
+    own.push_back(i % 2 == 0 ? 2 : 6);
+  }
   const DistanceFusion fusion = DistanceFusion::MakeConditioned(newer, 0.3, 0.5);
   const DistanceFusion scaled = fusion.OnScaleOf(own, older, newer);
   std::vector<double> distances;
@@ -172,6 +196,13 @@ TEST(DistanceFusion, IsPutOnTheScaleOfOtherDistancesInTheSameOrder) {
   for (size_t i = 1; i < older.size(); ++i) {
     EXPECT_EQ(distances[i] < distances[0], fusion.Of(older[i], newer[i]) < fusion.Of(older[0], newer[0]));
   }
+  const double infinite = std::numeric_limits<double>::infinity();
+  std::vector<double> lost = newer;
+  for (size_t i = 20; i < lost.size(); ++i) lost[i] = infinite;
+  const std::vector<double> alike(40, 3.0), few(own.begin(), own.begin() + 31);
+  EXPECT_EQ(fusion.OnScaleOf(alike, older, newer).newer_slope, 1) << "items that are all alike have no scale";
+  EXPECT_EQ(fusion.OnScaleOf(few, older, newer).newer_slope, 1);
+  EXPECT_EQ(fusion.OnScaleOf(own, older, lost).newer_slope, 1) << "rows that the way makes no vector of do not count";
 }
 
 }  // namespace

@@ -50,6 +50,9 @@ TEST_F(RestPayloads, FieldsCountGroupAndOrderPoints) {
   ASSERT_EQ(groups.status, 200) << groups.text;
   EXPECT_EQ(groups.result()["groups"][0]["id"], "Oslo");
   EXPECT_EQ(IdsOf(groups.result()["groups"][0]["hits"]), json({3}));
+  EXPECT_EQ(Post("/collections/c/points/payload", {{"payload", {{"flag", true}}}, {"points", {1, 3}}}).status, 200);
+  const Reply flags = Post("/collections/c/points/query/groups", {{"query", {1, 0}}, {"group_by", "flag"}});
+  EXPECT_EQ(flags.result()["groups"][0]["id"], "true") << "ids of groups are numbers or texts: " << flags.text;
   const Reply ordered =
       Send("POST", "/collections/c/points/scroll", R"({"order_by": {"key": "n", "direction": "desc"}, "limit": 2})");
   EXPECT_EQ(IdsOf(ordered.result()["points"]), json({1, 3})) << ordered.text;

@@ -48,7 +48,6 @@ DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share) {
   const DistanceFusion fusion = share.conditioned
                                     ? DistanceFusion::MakeConditioned(basis.newer, basis.newer_self, share.weight)
                                     : DistanceFusion::Make(older, basis.newer, share.weight);
-  if (std::min(older.size(), basis.own.size()) < kScaleRowsMin) return fusion;
   return fusion.OnScaleOf(basis.own, older, basis.newer);
 }
 

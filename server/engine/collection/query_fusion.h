@@ -15,8 +15,6 @@
 
 namespace lightcone::server {
 
-inline constexpr size_t kScaleRowsMin = 32;  // rows of a sample that say what a query's distances are like
-
 // The older vector of a query as it measures the rows of its own generation.
 struct OlderQuery {
   std::span<const float> vector;

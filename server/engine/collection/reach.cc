@@ -58,8 +58,7 @@ void Reach::TakeBoth(const GenerationRecord& g) {
     for (const WayReport& way : pair.both) {
       if (way.way != pair.both_beside) continue;
       Both& both = both_[{g.generation, pair.item_generation}];
-      both = {way.way, way.older.value_or(OlderShare()), std::nullopt};
-      if (way.calibrated()) both.calibration = way.calibration->map;
+      both = {way.way, way.older.value_or(OlderShare())};
     }
   }
 }
@@ -98,6 +97,15 @@ const ServedAdapter* Reach::Between(uint32_t from, uint32_t to, AdapterMode mode
   return found == adapters_.end() ? nullptr : found->second.get();
 }
 
+std::vector<const ServedAdapter*> Reach::Adapters(uint32_t a, uint32_t b) const {
+  std::vector<const ServedAdapter*> between;
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    const ServedAdapter* const adapter = Between(from, to, AdapterMode::kDefault);
+    if (adapter != nullptr) between.push_back(adapter);
+  }
+  return between;
+}
+
 Route Reach::To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const {
   Route route;
   if (query_generation < 1 || query_generation > native_.size()) return route;
@@ -120,14 +128,10 @@ Route Reach::To(uint32_t query_generation, uint32_t item_generation, AdapterMode
 FusedRoute Reach::FusedTo(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const {
   FusedRoute fused;
   const auto both = both_.find({query_generation, item_generation});
-  if (mode != AdapterMode::kDefault || both == both_.end()) {
-    fused.route = To(query_generation, item_generation, mode);
-    fused.route.calibration.reset();  // It was learnt from distances by the new query alone.
-    return fused;
-  }
-  fused.route = To(query_generation, item_generation, both->second.beside);
-  fused.route.calibration = both->second.calibration;
-  fused.older = both->second.older;
+  const bool measured = mode == AdapterMode::kDefault && both != both_.end();
+  fused.route = To(query_generation, item_generation, measured ? both->second.beside : mode);
+  fused.route.calibration.reset();  // It was learnt from distances by the new query alone.
+  if (measured) fused.older = both->second.older;
   return fused;
 }
 

@@ -51,7 +51,7 @@ class Reach {
   // its mode, if the validation saw that the candidates of the other ways miss too much.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
   // The same beside a vector of the older generation. By default a pair that was validated goes the way that it found
-  // best beside that vector, with the weight and the calibration of that, whether or not it passed.
+  // best beside that vector, with the weight of that, whether or not it passed; their distances need no calibration.
   FusedRoute FusedTo(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const {
@@ -64,6 +64,8 @@ class Reach {
 
   // The adapter that makes a vector of `from` one of `to`, if the mode allows its direction; else nullptr.
   const ServedAdapter* Between(uint32_t from, uint32_t to, AdapterMode mode) const;
+  // Those between the two, in either direction.
+  std::vector<const ServedAdapter*> Adapters(uint32_t a, uint32_t b) const;
   const AdapterSet& adapters() const { return adapters_; }
   // Of those between this generation and older ones: what a validation of it has to have seen.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> VersionsOf(uint32_t generation) const;
@@ -74,7 +76,6 @@ class Reach {
   struct Both {
     AdapterMode beside = AdapterMode::kNone;
     OlderShare older;
-    std::optional<DistanceCalibration> calibration;
   };
 
   void TakeBest(const GenerationRecord& g);

@@ -12,14 +12,14 @@ EndpointBreaker::EndpointBreaker(int failures_max, absl::Duration rest) : failur
   LC_DCHECK(failures_max >= 1);
 }
 
-absl::Status EndpointBreaker::Admit(absl::Time now) {
+absl::StatusOr<EndpointBreaker::Entry> EndpointBreaker::Admit(absl::Time now) {
   absl::MutexLock lock(&mu_);
-  if (failures_ < failures_max_) return absl::OkStatus();
+  if (failures_ < failures_max_) return Entry::kUsual;
   // A clock that was set back lengthens no rest.
   const absl::Duration left = std::min(closed_until_ - now, rest_);
   if (left <= absl::ZeroDuration() && !trying_) {
     trying_ = true;
-    return absl::OkStatus();
+    return Entry::kTrial;
   }
   const absl::Duration after = std::max(left, absl::ZeroDuration());
   return WithRetryAfter(Unavailable(StrCat("it failed ", failures_, " times in a row, and is called again in ",
@@ -27,14 +27,15 @@ absl::Status EndpointBreaker::Admit(absl::Time now) {
                         after);
 }
 
-void EndpointBreaker::Note(Outcome outcome, absl::Time now) {
+void EndpointBreaker::Note(Entry entry, Outcome outcome, absl::Time now) {
   absl::MutexLock lock(&mu_);
-  trying_ = false;
+  if (entry == Entry::kTrial) trying_ = false;
   if (outcome == Outcome::kUnknown) return;
   if (outcome == Outcome::kWorks) {
     failures_ = 0;
     return;
   }
+  if (entry == Entry::kUsual && failures_ >= failures_max_) return;
   if (++failures_ >= failures_max_) closed_until_ = now + rest_;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -12,13 +12,16 @@ namespace lightcone::server {
 class EndpointBreaker {
  public:
   enum class Outcome { kWorks, kFailed, kUnknown };
+  // A request that was admitted: one of many, or the one that tries the endpoint after a rest.
+  enum class Entry { kUsual, kTrial };
 
   // REQUIRES: failures_max >= 1.
   EndpointBreaker(int failures_max, absl::Duration rest);
 
-  // UNAVAILABLE, with the time after which it may be otherwise. Each OK needs its Note.
-  absl::Status Admit(absl::Time now);
-  void Note(Outcome outcome, absl::Time now);
+  // UNAVAILABLE, with the time after which it may be otherwise. Each entry needs its Note.
+  absl::StatusOr<Entry> Admit(absl::Time now);
+  // Failures of usual requests that were under way when the rest began do not lengthen it.
+  void Note(Entry entry, Outcome outcome, absl::Time now);
 
  private:
   const int failures_max_;
@@ -26,7 +29,7 @@ class EndpointBreaker {
   absl::Mutex mu_;
   int failures_ ABSL_GUARDED_BY(mu_) = 0;  // consecutive failures
   absl::Time closed_until_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
-  bool trying_ ABSL_GUARDED_BY(mu_) = false;  // the one request after a rest
+  bool trying_ ABSL_GUARDED_BY(mu_) = false;  // whether a trial is under way
 };
 
 }  // namespace lightcone::server

@@ -242,11 +242,10 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskPatiently(Batch& batch,
   const std::string body = EncodeEndpointRequest(endpoint_, texts);
   absl::Duration pause = options_.endpoints.pause;
   for (int tries = 1;; ++tries) {
-    if (absl::Status admitted = breaker_.Admit(absl::Now()); !admitted.ok()) {
-      return Annotate(admitted, endpoint_.Name());
-    }
+    const auto entry = breaker_.Admit(absl::Now());
+    if (!entry.ok()) return Annotate(entry.status(), endpoint_.Name());
     absl::Duration asked_pause;
-    absl::StatusOr<EmbeddedInputs> answered = AskOnce(batch, tickets, body, deadline, &asked_pause);
+    absl::StatusOr<EmbeddedInputs> answered = AskOnce(batch, tickets, *entry, body, deadline, &asked_pause);
     if (answered.ok() || !MayHelpToTryAgain(answered.status()) || tries >= options_.endpoints.tries) return answered;
     const absl::Duration wait = std::max(asked_pause, Jittered(pause));
     pause = std::min(2 * pause, options_.endpoints.pause_max);
@@ -264,8 +263,8 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskPatiently(Batch& batch,
 }
 
 absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets,
-                                                        const std::string& body, absl::Time deadline,
-                                                        absl::Duration* pause) {
+                                                        EndpointBreaker::Entry entry, const std::string& body,
+                                                        absl::Time deadline, absl::Duration* pause) {
   using Outcome = EndpointBreaker::Outcome;
   *pause = absl::ZeroDuration();
   const absl::Time limit = absl::Now() + endpoint_.timeout;
@@ -274,28 +273,28 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<
                          std::min(limit, deadline), [&] { return GivenUp(tickets); });
   const absl::Time now = absl::Now();
   if (absl::IsCancelled(reply.status())) {
-    breaker_.Note(Outcome::kUnknown, now);
+    breaker_.Note(entry, Outcome::kUnknown, now);
     return EndpointStopped();
   }
   if (absl::IsDeadlineExceeded(reply.status())) {  // Whether the endpoint is slow, or the call in a hurry.
-    breaker_.Note(now >= limit ? Outcome::kFailed : Outcome::kUnknown, now);
+    breaker_.Note(entry, now >= limit ? Outcome::kFailed : Outcome::kUnknown, now);
     if (now < limit) return reply.status();
     return Unavailable(
         StrCat(MessageOf(reply.status()), ", ", absl::FormatDuration(endpoint_.timeout), " (timeout_s)"));
   }
   if (!reply.ok()) {
     const bool too_long = absl::IsResourceExhausted(reply.status());
-    breaker_.Note(too_long ? Outcome::kWorks : Outcome::kFailed, now);
+    breaker_.Note(entry, too_long ? Outcome::kWorks : Outcome::kFailed, now);
     return too_long ? Internal(MessageOf(reply.status())) : reply.status();
   }
   if (reply->status != 200) {
-    breaker_.Note(reply->status >= 500 ? Outcome::kFailed : Outcome::kWorks, now);
+    breaker_.Note(entry, reply->status >= 500 ? Outcome::kFailed : Outcome::kWorks, now);
     *pause = reply->retry_after.value_or(absl::ZeroDuration());
     const absl::Status refused = Annotate(StatusOfReply(*reply, batch.key), endpoint_.Name());
     return *pause > absl::ZeroDuration() ? WithRetryAfter(refused, *pause) : refused;
   }
   absl::StatusOr<EmbeddedInputs> answered = DecodeEndpointAnswer(reply->body, tickets.size(), dimension_);
-  breaker_.Note(answered.ok() ? Outcome::kWorks : Outcome::kFailed, now);
+  breaker_.Note(entry, answered.ok() ? Outcome::kWorks : Outcome::kFailed, now);
   // An answer that is wrong as a whole says nothing of any text, as one that did not come.
   if (!answered.ok()) return Unavailable(StrCat(endpoint_.Name(), ": ", MessageOf(answered.status())));
   for (auto& output : *answered) {

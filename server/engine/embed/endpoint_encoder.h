@@ -79,7 +79,8 @@ class EndpointEncoder {
   absl::StatusOr<EmbeddedInputs> AskPatiently(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets);
   // One request. `pause`: time that the endpoint asks for before the next one.
   absl::StatusOr<EmbeddedInputs> AskOnce(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets,
-                                         const std::string& body, absl::Time deadline, absl::Duration* pause);
+                                         EndpointBreaker::Entry entry, const std::string& body, absl::Time deadline,
+                                         absl::Duration* pause);
   bool GivenUp(std::span<const std::shared_ptr<Ticket>> tickets) const;
 
   const EndpointManifest endpoint_;

@@ -41,9 +41,8 @@ bool SawAll(const SearchRequest& request, const SearchResult& result) {
 
 int64_t FusedCandidates(int64_t hits_wanted) { return std::max(kCandidatesPart * hits_wanted, kCandidatesMin); }
 
-void RowFeatures::Use(uint32_t generation, const RowSamplePtr& sample) {
-  if (generation_ == generation && sample_ == sample) return;
-  generation_ = generation;
+void RowFeatures::Use(const RowSamplePtr& sample) {
+  if (sample_ == sample) return;
   sample_ = sample;
   places_.clear();
   features_.clear();
@@ -55,9 +54,10 @@ std::span<const float> RowFeatures::Of(uint64_t internal_id) const {
   return std::span(features_).subspan(place->second, kernel().features());
 }
 
-std::span<const float> RowFeatures::Add(uint64_t internal_id, std::span<const float> row) {
+std::span<const float> RowFeatures::Take(uint64_t internal_id, std::span<const float> row) {
+  if (const auto known = Of(internal_id); !known.empty()) return known;
   const size_t size = kernel().features();
-  if ((features_.size() + size) * sizeof(float) > kBytesMax) {
+  if ((features_.size() + size) * sizeof(float) > bytes_max_) {
     last_.resize(size);
     kernel().FeaturesOf(row, last_);
     return last_;
@@ -104,7 +104,7 @@ absl::Status FusedLeg::Complete(const OlderQuery& older_query, const SearchReque
     Row& row = rows[places[i]];
     if (std::isnan(row.plain)) row.plain = older_query.plain->Distance(record.z);
     row.older =
-        likeness == nullptr ? row.plain : likeness->Distance(row.plain, features_->Add(row.hit.internal_id, record.z));
+        likeness == nullptr ? row.plain : likeness->Distance(row.plain, features_->Take(row.hit.internal_id, record.z));
     if (!std::isnan(row.newer)) continue;
     if (adapter == nullptr) {
       row.newer = newer.query->Distance(record.z);
@@ -177,8 +177,8 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
 }
 
 void Rescale(std::span<const double> older_distances, std::span<const double> own_distances, SearchResult* result) {
-  if (std::min(older_distances.size(), own_distances.size()) < kScaleRowsMin) return;
   const DistanceScale from = DistanceScale::Of(older_distances), to = DistanceScale::Of(own_distances);
+  if (!from.known || !to.known) return;
   for (SearchHit& hit : result->hits) {
     hit.distance = to.mean + to.deviation * (hit.distance - from.mean) / from.deviation;
   }

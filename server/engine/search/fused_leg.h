@@ -19,22 +19,24 @@ namespace lightcone::server {
 // Hits that each of the two searches of a leg looks for, so that the best by both are among those of either.
 int64_t FusedCandidates(int64_t hits_wanted);
 
-// What likenesses have to know of rows, kept for the queries of one call: each row is read once. Threads: one only.
+// What likenesses have to know of a generation's rows, kept for queries that are answered together, so that each row is
+// read once. Threads: one only.
 class RowFeatures {
  public:
-  static constexpr size_t kBytesMax = size_t{64} << 20;  // beyond it rows are read again
+  // Beyond so many bytes rows are read again.
+  explicit RowFeatures(size_t bytes_max = size_t{64} << 20) : bytes_max_(bytes_max) {}
 
-  // Forgets all, unless the rows are of this generation and sample.
-  void Use(uint32_t generation, const RowSamplePtr& sample);
+  // Forgets all that was made by another sample.
+  void Use(const RowSamplePtr& sample);
 
   const LikenessKernel& kernel() const { return sample_->likeness()->kernel; }
   // Empty: not known.
   std::span<const float> Of(uint64_t internal_id) const;
-  // Valid until the next call. REQUIRES: Use; the sample has a kernel.
-  std::span<const float> Add(uint64_t internal_id, std::span<const float> row);
+  // Those of the row, which are kept from now on. Valid until the next call. REQUIRES: Use; the sample has a kernel.
+  std::span<const float> Take(uint64_t internal_id, std::span<const float> row);
 
  private:
-  uint32_t generation_ = 0;
+  const size_t bytes_max_;
   RowSamplePtr sample_;
   absl::flat_hash_map<uint64_t, size_t> places_;
   std::vector<float> features_, last_;

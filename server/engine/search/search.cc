@@ -319,7 +319,7 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
     requests.push_back(std::move(bound[i].request));
   }
   std::vector<absl::StatusOr<SearchResult>> results = view_->SearchTogether(requests);
-  RowFeatures features;
+  FeaturesByGeneration features;
   for (const auto& [i, first] : asking) {
     Leg& leg = legs[i];
     if (leg.older == nullptr) {

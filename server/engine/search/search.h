@@ -26,6 +26,7 @@
 namespace lightcone::server {
 
 class RowFeatures;
+using FeaturesByGeneration = std::map<uint32_t, RowFeatures>;
 
 // A filter as the rows of one call meet it: payloads come from the store, answers are remembered.
 // Threads: Keeps is safe from any thread.
@@ -161,7 +162,8 @@ class SearchRun {
   // The leg's answer from those of its requests: the older vector's, and, if there is another way, that one's.
   absl::StatusOr<SearchResult> FinishOlder(const BoundVector& query, const Leg& leg, const BoundLeg& bound,
                                            std::span<const SearchRequest> requests,
-                                           std::span<absl::StatusOr<SearchResult>> results, RowFeatures* features);
+                                           std::span<absl::StatusOr<SearchResult>> results,
+                                           FeaturesByGeneration* features);
   // Legs of some queries, side by side; rows that several of them scan are read once.
   void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs);
   // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.

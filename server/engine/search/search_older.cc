@@ -12,6 +12,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr int64_t kHitsTogetherMax = 1 << 21;  // 84 MB for each of two requests
+constexpr int64_t kExactRowsMax = 1 << 22;     // 1 GiB
 
 }  // namespace
 
@@ -51,6 +52,13 @@ absl::Status SearchRun::BindOlder(const Leg& leg, BoundLeg* bound) {
   const Space& space = state_.Find(leg.generation)->space;
   LC_ASSIGN_OR_RETURN(bound->older_query, BoundQuery::Make(space, space, leg.older->z));
   bound->older_request.query = &*bound->older_query;
+  if (const int64_t rows = view_->VisibleRows(leg.generation, view_generation_);
+      call_.exact && leg.conditioned() && rows > kExactRowsMax) {
+    return FieldError(absl::StatusCode::kResourceExhausted, "exact",
+                      StrCat("true with older_vectors, which ranks each of ", rows, " rows of generation ",
+                             leg.generation, " by both"),
+                      StrCat("false where there are more than ", kExactRowsMax));
+  }
   SetRequest(leg.generation, leg.fused() ? bound->hits_asked : HitsRanked(), &bound->older_request);
   return absl::OkStatus();
 }
@@ -58,7 +66,7 @@ absl::Status SearchRun::BindOlder(const Leg& leg, BoundLeg* bound) {
 absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, const Leg& leg, const BoundLeg& bound,
                                                     std::span<const SearchRequest> requests,
                                                     std::span<absl::StatusOr<SearchResult>> results,
-                                                    RowFeatures* features) {
+                                                    FeaturesByGeneration* features) {
   LC_DCHECK(samples_ != nullptr && leg.older != nullptr);
   for (const absl::StatusOr<SearchResult>& result : results) LC_RETURN_IF_ERROR(result.status());
   LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples_->Of(*view_, leg.generation));
@@ -83,10 +91,10 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
     // The rows have become too few, or all alike, since the validation.
     if (of_rows == nullptr) share = OlderShare();
     if (of_rows != nullptr) older.likeness = &likeness.emplace(of_rows->kernel.Of(leg.older->z));
-    features->Use(leg.generation, rows);
+    (*features)[leg.generation].Use(rows);
   }
   const DistanceFusion fusion = FusionOver(BasisOf({*rows, *seen, *own}, older, newer), share);
-  const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_, features);
+  const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_, &(*features)[leg.generation]);
   return both.Finish(fusion, older, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]),
                      HitsRanked());
 }

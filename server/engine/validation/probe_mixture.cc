@@ -67,30 +67,36 @@ absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
   return common;
 }
 
-absl::StatusOr<CommonItems> CommonItems::ReadUnseen(Collection* collection,
-                                                    std::span<const GenerationRecord* const> generations,
-                                                    std::span<const ServedAdapter* const> adapters, size_t least,
-                                                    const RankingRun& run, uint64_t* fitted_pairs) {
+absl::StatusOr<CommonItems> CommonItems::ReadHeldOut(Collection* collection,
+                                                     std::span<const GenerationRecord* const> generations,
+                                                     std::span<const ServedAdapter* const> adapters,
+                                                     std::span<const ProbeTarget> targets, size_t least,
+                                                     const RankingRun& run, uint64_t* fitted_pairs) {
   *fitted_pairs = 0;
-  bool known = true;
+  bool known = !adapters.empty();
   for (const ServedAdapter* adapter : adapters) {
-    if (adapter->fit.pairs == 0) continue;
     *fitted_pairs = std::max(*fitted_pairs, static_cast<uint64_t>(adapter->fit.pairs));
     known = known && adapter->fit.held_out_from != 0;
   }
-  if (*fitted_pairs > 0 && known) {
-    const auto unseen = [&](uint64_t internal_id) {
-      return std::all_of(adapters.begin(), adapters.end(), [&](const ServedAdapter* adapter) {
-        return adapter->fit.pairs == 0 || adapter->HeldOut(internal_id);
-      });
+  if (known) {
+    const auto held_out = [&](uint64_t id) {
+      return std::all_of(adapters.begin(), adapters.end(),
+                         [id](const ServedAdapter* adapter) { return adapter->HeldOut(id); });
     };
-    LC_ASSIGN_OR_RETURN(CommonItems held_out, Read(collection, generations, run, unseen));
-    if (held_out.size() >= least) {
+    LC_ASSIGN_OR_RETURN(CommonItems items, Read(collection, generations, run, held_out));
+    if (items.ProbesWithRelevant(targets) >= least) {
       *fitted_pairs = 0;
-      return held_out;
+      return items;
     }
   }
   return Read(collection, generations, run);
+}
+
+size_t CommonItems::ProbesWithRelevant(std::span<const ProbeTarget> targets) const {
+  return static_cast<size_t>(std::count_if(targets.begin(), targets.end(), [this](const ProbeTarget& target) {
+    return std::any_of(ids_.begin(), ids_.end(),
+                       [&](uint64_t id) { return id != target.own && target.IsRelevant(id); });
+  }));
 }
 
 absl::Status CommonItems::Take(Collection* collection, std::span<const GenerationRecord* const> generations,

@@ -26,13 +26,14 @@ class CommonItems {
                                           const RankingRun& run,
                                           const std::function<bool(uint64_t internal_id)>& wanted = nullptr);
 
-  // The same of items that none of the adapters between these generations was fitted from. Where it is not known which
-  // these are, or there are fewer than `least`, all items, and `fitted_pairs` is the most pairs that one of the
-  // adapters was fitted from; else it is 0.
-  static absl::StatusOr<CommonItems> ReadUnseen(Collection* collection,
-                                                std::span<const GenerationRecord* const> generations,
-                                                std::span<const ServedAdapter* const> adapters, size_t least,
-                                                const RankingRun& run, uint64_t* fitted_pairs);
+  // The same of items that the fits of the adapters between these generations held out. Where it is not known which
+  // these are, or fewer than `least` probes have something to find among them, all items, and `fitted_pairs` is the
+  // most pairs that one of the adapters was fitted from; else it is 0.
+  static absl::StatusOr<CommonItems> ReadHeldOut(Collection* collection,
+                                                 std::span<const GenerationRecord* const> generations,
+                                                 std::span<const ServedAdapter* const> adapters,
+                                                 std::span<const ProbeTarget> targets, size_t least,
+                                                 const RankingRun& run, uint64_t* fitted_pairs);
 
   size_t size() const { return ids_.size(); }
 
@@ -70,6 +71,8 @@ class CommonItems {
     size_t dimension = 0;
     std::vector<float> values;
   };
+  // Probes that have something to find.
+  size_t ProbesWithRelevant(std::span<const ProbeTarget> targets) const;
   // Adds the ids that every generation has embedded.
   absl::Status Take(Collection* collection, std::span<const GenerationRecord* const> generations,
                     std::span<const uint64_t> ids);

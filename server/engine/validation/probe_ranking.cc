@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "geometry/kernels.h"
 
@@ -57,7 +58,7 @@ class BlockRanker {
     *items = 0;
     LC_RETURN_IF_ERROR(Walk([&](const Block& block) {
       *items += block.ids.size();
-      if (nearest_ != nullptr) nearest_->ids.insert(block.ids.begin(), block.ids.end());
+      if (nearest_ != nullptr) nearest_->ids.AddMany(block.ids);
       ScoreRelevant(block);
     }));
     for (auto& way : standings_) {
@@ -170,9 +171,10 @@ class BlockRanker {
       fused_scores_.probes.push_back(older.probes[i]);
       for (size_t r = 0; r < rows; ++r) {
         const bool lost = !newer.lost.empty() && newer.lost[r] != 0;
-        fused_scores_.scores.push_back(
-            lost ? -std::numeric_limits<float>::infinity()
-                 : -static_cast<float>(fusion.Of(older_distances[i * rows + r], newer.distances[j * rows + r])));
+        const double fused_distance = fusion.Of(older_distances[i * rows + r], newer.distances[j * rows + r]);
+        LC_DCHECK(!std::isnan(fused_distance));
+        fused_scores_.scores.push_back(lost ? -std::numeric_limits<float>::infinity()
+                                            : -static_cast<float>(fused_distance));
       }
       ++i;
       ++j;
@@ -247,7 +249,7 @@ class BlockRanker {
   void SeeNearest(const Block& block, const ProbeTarget& target, const float* scores, Standing* standing) const {
     for (size_t i = 0; i < block.ids.size(); ++i) {
       if (scores[i] < standing->best || block.ids[i] == target.own) continue;
-      if (nearest_->left_out != nullptr && nearest_->left_out->contains(block.ids[i])) continue;
+      if (nearest_->left_out != nullptr && nearest_->left_out->Contains(block.ids[i])) continue;
       const bool relevant = target.IsRelevant(block.ids[i]);
       standing->best_is_relevant = relevant && (scores[i] > standing->best || standing->best_is_relevant);
       standing->best = scores[i];

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "geometry/adapter.h"
 #include "geometry/bound_query.h"
+#include "index/rows/id_set.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/validation/probe_relevance.h"
 #include "stats/distance_fusion.h"
@@ -51,9 +51,9 @@ struct NearestRow {
   bool relevant = false;
 };
 struct NearestRows {
-  const absl::flat_hash_set<uint64_t>* left_out = nullptr;  // internal ids of rows that do not count; nullptr: none
-  std::vector<std::vector<NearestRow>> rows;                // filled in
-  absl::flat_hash_set<uint64_t> ids;                        // filled in: internal ids of the gallery
+  const IdSet* left_out = nullptr;            // internal ids of rows that do not count; nullptr: none
+  std::vector<std::vector<NearestRow>> rows;  // filled in
+  IdSet ids;                                  // filled in: internal ids of the gallery
 };
 
 struct RankingRun {

@@ -19,7 +19,8 @@ namespace lightcone::server {
 namespace {
 
 constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
-constexpr size_t kCommonMin = 50;  // fewest items of a mixture
+constexpr size_t kCommonMin = 50;          // fewest items of a mixture
+constexpr size_t kHeldOutProbesMin = 120;  // fewest probes of a mixture of held-out items, twice a calibration's half
 
 using Values = std::vector<std::optional<double>>;
 
@@ -209,9 +210,10 @@ class Validation {
 
   absl::StatusOr<const ProbeVectors*> VectorsOf(uint32_t generation);
   absl::StatusOr<RankingWay> Self(uint32_t generation);
-  std::vector<const ServedAdapter*> AdaptersTo(uint32_t older) const;
   absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
+  // Fills of_newer_.
+  absl::Status FindNearestNewer();
   // What searches that carry vectors of both generations would learn, beside every way that is in reach.
   absl::Status FillBeside(const GenerationRecord& older, PairWays* all);
   // What fused rankings are measured by: ranks, and the nearest older rows but those of items that the newer generation
@@ -244,6 +246,7 @@ class Validation {
   const GenerationRecord& newer_;
   std::vector<ProbeTarget> targets_;
   std::map<uint32_t, ProbeVectors> vectors_;
+  NearestRows of_newer_;  // of the new generation's own rows, by one ranking
 };
 
 absl::StatusOr<const ProbeVectors*> Validation::VectorsOf(uint32_t generation) {
@@ -258,15 +261,6 @@ absl::StatusOr<RankingWay> Validation::Self(uint32_t generation) {
   const Space& space = state_.Find(generation)->space;
   LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(generation));
   return WayOf(*vectors, space, space, nullptr, nullptr);
-}
-
-std::vector<const ServedAdapter*> Validation::AdaptersTo(uint32_t older) const {
-  std::vector<const ServedAdapter*> adapters;
-  for (const auto& [from, to] : {std::pair(newer_.generation, older), std::pair(older, newer_.generation)}) {
-    const ServedAdapter* const adapter = state_.reach.Between(from, to, AdapterMode::kDefault);
-    if (adapter != nullptr) adapters.push_back(adapter);
-  }
-  return adapters;
 }
 
 absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const GenerationRecord& older) {
@@ -319,7 +313,7 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, 
     std::vector<ProbeMeasures> measured, standing;
     for (size_t s = 0; s < shares; ++s) {
       measured.push_back(WithFailed(MeasuresOf(by_share.ranks[s]), way.way, old_self));
-      standing.push_back(AsItStands(measured[s], by_share.nearest[s], by_share.newer));
+      standing.push_back(WithFailed(AsItStands(measured[s], by_share.nearest[s], by_share.newer), way.way, old_self));
     }
     by_share.ranks = by_share.ranks.subspan(shares);
     by_share.nearest = by_share.nearest.subspan(shares);
@@ -336,6 +330,15 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, 
   }
 }
 
+absl::Status Validation::FindNearestNewer() {
+  if (!of_newer_.rows.empty()) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const RankingWay self, Self(newer_.generation));
+  uint64_t items = 0;
+  return RankGallery(input_.collection, newer_.generation, newer_.space, {&self, 1}, targets_, run_, &items, {},
+                     &of_newer_)
+      .status();
+}
+
 absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* pair) {
   pair->item_generation = older.generation;
   PairWays all;
@@ -350,15 +353,11 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
       fused.push_back({0, beside.way + 1, beside.by_share[s], likenesses});
     }
   }
-  NearestRows of_newer, of_older;
-  LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
-  uint64_t unused = 0;
-  LC_RETURN_IF_ERROR(RankGallery(input_.collection, newer_.generation, newer_.space, {&newer_self, 1}, targets_, run_,
-                                 &unused, {}, &of_newer)
-                         .status());
-  of_older.left_out = &of_newer.ids;
+  if (!fused.empty()) LC_RETURN_IF_ERROR(FindNearestNewer());
+  NearestRows of_older;
+  of_older.left_out = &of_newer_.ids;
   LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, older.generation, older.space, ways, targets_,
-                                                    run_, &pair->items, fused, &of_older));
+                                                    run_, &pair->items, fused, fused.empty() ? nullptr : &of_older));
   const ProbeMeasures old_self = MeasuresOf(ranks[0]);
   pair->old_self = FiguresOf(old_self);
   for (size_t w = 0; w < all.ways.size(); ++w) {
@@ -370,9 +369,11 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
     report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
     report.map_gain = GainOf(cross.ap, old_self.ap);
   }
-  ReportBoth(old_self,
-             {std::span(ranks).subspan(ways.size()), std::span(of_older.rows).subspan(ways.size()), of_newer.rows[0]},
-             &all, pair);
+  if (!fused.empty()) {
+    const size_t first = ways.size();
+    ReportBoth(old_self, {std::span(ranks).subspan(first), std::span(of_older.rows).subspan(first), of_newer_.rows[0]},
+               &all, pair);
+  }
   CountMissed(ranks, pair);
   return MeasureCommon(older, all, pair);
 }
@@ -384,8 +385,9 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   if (reference != 0 && reference != older.generation) generations.push_back(state_.Find(reference));
   run_.report(StrCat("items that generations ", older.generation, " and ", newer_.generation, " both embedded"));
   LC_ASSIGN_OR_RETURN(const CommonItems common,
-                      CommonItems::ReadUnseen(input_.collection, generations, AdaptersTo(older.generation), kCommonMin,
-                                              run_, &pair->fitted_pairs));
+                      CommonItems::ReadHeldOut(input_.collection, generations,
+                                               state_.reach.Adapters(older.generation, newer_.generation), targets_,
+                                               kHeldOutProbesMin, run_, &pair->fitted_pairs));
   pair->common_items = common.size();
   if (common.size() < kCommonMin) {
     const std::string few = StrCat("both embedded ", common.size(), " items; ", kCommonMin, " are needed");
