@@ -5,7 +5,7 @@ DATA ?= glyphs
 SEED ?= 1
 FUZZ_SECONDS ?= 60
 
-.PHONY: all deps build deb test demo studies bench fuzz asan tsan clang clean
+.PHONY: all deps build deb test demo studies bench fuzz interop asan tsan clang clean
 
 all: build
 
@@ -65,6 +65,10 @@ fuzz:
 	cmake --preset fuzz
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers
 	tests/fuzz/run.sh build/fuzz/bin/fuzz $(FUZZ_SECONDS) $(JOBS)
+
+# Stock Qdrant clients of npm against a server that is started for them. Needs node 20 and npm's registry.
+interop: build
+	tests/interop/run.sh build
 
 asan:
 	deploy/install-deps.sh build test

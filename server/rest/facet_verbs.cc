@@ -57,14 +57,34 @@ absl::StatusOr<OrderBy> OrderFrom(const Fields& body) {
   return order;
 }
 
+// Groups are chosen by their hits, so what is left out must be no candidate.
+void LeaveOut(std::vector<ItemId> ids, std::optional<FilterNode>* filter) {
+  if (ids.empty()) return;
+  FilterNode named, others, all;
+  named.kind = FilterNode::Kind::kHasId;
+  named.ids = std::move(ids);
+  others.kind = FilterNode::Kind::kNot;
+  others.children.push_back(std::move(named));
+  if (!*filter) {
+    *filter = std::move(others);
+    return;
+  }
+  all.kind = FilterNode::Kind::kAnd;
+  all.children.push_back(**std::move(filter));
+  all.children.push_back(std::move(others));
+  *filter = std::move(all);
+}
+
 Answer RunGroups(const RestCall& call, const Fields& body, PointQuery query) {
   SearchCall& search = query.search;
+  if (query.diversity) return NotSupported("query.mmr", "groups are chosen by their hits");
   LC_RETURN_IF_ERROR(body.Whole("offset", 0, 0, 0).status());
   GroupBy group;
   LC_ASSIGN_OR_RETURN(group.field, PathOf(body, "group_by"));
   group.groups = search.k;
   LC_ASSIGN_OR_RETURN(group.group_size, body.Whole("group_size", kGroupSize, 1, call.engine.options().limits.k_max));
   search.group_by = std::move(group);
+  LeaveOut(std::exchange(query.left_out, {}), &search.filter);
   search.k = 0;
   Metric metric{};
   LC_ASSIGN_OR_RETURN(const QueryAnswer answer, AnswerPointQuery(call, &query, &metric));

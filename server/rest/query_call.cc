@@ -1,5 +1,6 @@
 #include "server/rest/query_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -96,24 +97,6 @@ absl::StatusOr<std::vector<double>> MeanOf(const std::vector<std::vector<float>>
   return mean;
 }
 
-// What is left out must be no candidate: it would take a hit's place, or choose a group.
-void LeaveOut(std::vector<ItemId> ids, std::optional<FilterNode>* filter) {
-  if (ids.empty()) return;
-  FilterNode named, others, all;
-  named.kind = FilterNode::Kind::kHasId;
-  named.ids = std::move(ids);
-  others.kind = FilterNode::Kind::kNot;
-  others.children.push_back(std::move(named));
-  if (!*filter) {
-    *filter = std::move(others);
-    return;
-  }
-  all.kind = FilterNode::Kind::kAnd;
-  all.children.push_back(**std::move(filter));
-  all.children.push_back(std::move(others));
-  *filter = std::move(all);
-}
-
 }  // namespace
 
 absl::StatusOr<PointQuery> PointQueryOf(const RestCall& call, const Fields& body, int64_t limit_by_default) {
@@ -206,9 +189,8 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
   if (query->score_threshold) search.distance_max = DistanceOf(status.metric, *query->score_threshold);
   search.with_payload = query->parts.payload;
   if (query->parts.payload) search.payload = query->parts.selection;
-  search.with_vector = query->parts.vector;
+  search.with_vector = query->parts.vector || query->diversity.has_value();
   LC_RETURN_IF_ERROR(FindVectorGeneration(call, &query->parts));
-  LeaveOut(std::exchange(query->left_out, {}), &search.filter);
   LC_ASSIGN_OR_RETURN(SearchAnswer answer, call.engine.Search(search, call.context));
   if (answer.results.size() != 1) return Internal("a search of one query without an answer");
   QueryAnswer& found = answer.results[0];
@@ -217,11 +199,36 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
 }
 
 absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query) {
+  SearchCall& search = query.search;
+  const auto wanted = static_cast<size_t>(search.k);
+  const auto offset = static_cast<ptrdiff_t>(search.offset);
+  const auto left_out = std::ssize(query.left_out);
+  // Hits that are dropped afterwards are asked for on top.
+  if (query.diversity || left_out > 0) {
+    const int64_t least = search.k + search.offset + left_out;
+    if (query.diversity && least > Diversity::kCandidatesMax) {
+      return InvalidField("limit", StrCat(search.k, " after an offset of ", search.offset),
+                          StrCat("at most ", Diversity::kCandidatesMax, " together with mmr"));
+    }
+    const int64_t candidates = query.diversity ? query.diversity->candidates : 0;
+    search.k = std::min(call.engine.options().limits.k_max, std::max(candidates, least));
+    search.offset = 0;
+  }
   Metric metric{};
-  LC_ASSIGN_OR_RETURN(const QueryAnswer answer, AnswerPointQuery(call, &query, &metric));
+  LC_ASSIGN_OR_RETURN(QueryAnswer answer, AnswerPointQuery(call, &query, &metric));
+  std::vector<EngineHit>& hits = answer.hits;
+  std::erase_if(hits, [&](const EngineHit& hit) {
+    return std::find(query.left_out.begin(), query.left_out.end(), hit.id) != query.left_out.end();
+  });
+  if (query.diversity) {
+    if (metric == Metric::kLorentz) return NotSupported("query.mmr", "the metric lorentz has no similarity");
+    hits = Diversified(metric, std::move(hits), query.diversity->weight, wanted + static_cast<size_t>(offset));
+  }
+  if (search.offset == 0) hits.erase(hits.begin(), hits.begin() + std::min(offset, std::ssize(hits)));
+  if (hits.size() > wanted) hits.resize(wanted);
   std::vector<std::string> points;
-  points.reserve(answer.hits.size());
-  for (const EngineHit& hit : answer.hits) points.push_back(HitText(metric, hit, query.parts));
+  points.reserve(hits.size());
+  for (const EngineHit& hit : hits) points.push_back(HitText(metric, hit, query.parts));
   return points;
 }
 

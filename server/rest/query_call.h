@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/rest/diversity.h"
 #include "server/rest/fields.h"
 #include "server/rest/point_text.h"
 #include "server/rest/rest_call.h"
@@ -18,6 +19,7 @@ struct PointQuery {
   PointParts parts;
   std::optional<double> score_threshold;  // as Qdrant's clients mean it
   std::vector<ItemId> left_out;           // points that the query is made of
+  std::optional<Diversity> diversity;     // how unlike each other the hits are wanted
 };
 
 // Reads everything but the query itself: filter, limit, offset, params, score_threshold and the parts of the hits. The
@@ -36,7 +38,7 @@ absl::Status ReadExamples(const RestCall& call, const Fields& examples, PointQue
 absl::Status ReadPointQuery(const RestCall& call, const nlohmann::json& given, const std::string& field,
                             PointQuery* query);
 
-// What the engine answers, without the points that the query is made of. `metric` becomes the collection's.
+// What the engine answers. `metric` becomes the collection's.
 absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* query, Metric* metric);
 // A hit with its score by the metric.
 std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts);

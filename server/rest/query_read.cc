@@ -25,6 +25,21 @@ absl::Status ReadNearest(const RestCall& call, const json& nearest, const std::s
   return absl::OkStatus();
 }
 
+// "mmr" beside "nearest".
+absl::Status ReadDiversity(const Fields& fields, PointQuery* query) {
+  const json* given = fields.Find("mmr");
+  if (given == nullptr) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const Fields mmr, Fields::Of(*given, fields.At("mmr")));
+  Diversity& diversity = query->diversity.emplace();
+  LC_ASSIGN_OR_RETURN(const std::optional<double> weight, mmr.Number("diversity"));
+  diversity.weight = weight.value_or(diversity.weight);
+  if (!(diversity.weight >= 0 && diversity.weight <= 1)) {
+    return InvalidField(mmr.At("diversity"), StrCat(diversity.weight), "0 .. 1");
+  }
+  LC_ASSIGN_OR_RETURN(diversity.candidates, mmr.Whole("candidates_limit", 0, 1, Diversity::kCandidatesMax));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ReadPointQuery(const RestCall& call, const json& given, const std::string& field, PointQuery* query) {
@@ -33,7 +48,7 @@ absl::Status ReadPointQuery(const RestCall& call, const json& given, const std::
   }
   LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(given, field));
   if (const json* nearest = fields.Find("nearest")) {
-    LC_RETURN_IF_ERROR(fields.Refuse("mmr", "hits are not spread by diversity"));
+    LC_RETURN_IF_ERROR(ReadDiversity(fields, query));
     return ReadNearest(call, *nearest, fields.At("nearest"), query);
   }
   if (const json* examples = fields.Find("recommend")) {

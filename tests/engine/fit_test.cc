@@ -131,6 +131,19 @@ class Fitting : public EngineTest {
     return ToJson(manifest);
   }
 
+  void PutProbesByClass() {
+    PutProbesCall probes{"", "c", "daily", "", {}};
+    for (size_t i = 0; i < 120; ++i) {
+      Probe probe;
+      probe.vectors = {{1, Row(models_.old_z, i, kOldWide)}, {2, Row(models_.new_z, i, kNewWide)}};
+      for (size_t other = 0; other < kItems; ++other) {
+        if (other != i && models_.labels[other] == models_.labels[i]) probe.relevant.push_back(Id(other));
+      }
+      probes.probes.push_back(std::move(probe));
+    }
+    ASSERT_TRUE(engine_->PutProbes(probes).ok());
+  }
+
   bool with_encoders_ = false;
   TwoModels models_;
 };
@@ -231,16 +244,7 @@ TEST_F(Fitting, TheAdapterSaysWhichEncodersAndSpaceItWasFittedFor) {
 TEST_F(Fitting, AValidationMixesItemsThatNoFitHasSeen) {
   MakeWorld(Metric::kCosine);
   EmbedThese(Sample(kItems - 50));  // some stay old, so that there is a pair of generations to measure
-  PutProbesCall probes{"", "c", "daily", "", {}};
-  for (size_t i = 0; i < 120; ++i) {
-    Probe probe;
-    probe.vectors = {{1, Row(models_.old_z, i, kOldWide)}, {2, Row(models_.new_z, i, kNewWide)}};
-    for (size_t other = 0; other < kItems; ++other) {
-      if (other != i && models_.labels[other] == models_.labels[i]) probe.relevant.push_back(Id(other));
-    }
-    probes.probes.push_back(std::move(probe));
-  }
-  ASSERT_TRUE(engine_->PutProbes(probes).ok());
+  PutProbesByClass();
   FitAdapterCall call = CallOf(1, 2);
   call.map = "kernel";
   call.width = 200;
@@ -267,6 +271,21 @@ TEST_F(Fitting, AValidationMixesItemsThatNoFitHasSeen) {
   ASSERT_NE(all, nullptr);
   EXPECT_EQ(all->pairs.at(0).common_items, static_cast<uint64_t>(kItems - 50));
   EXPECT_EQ(all->pairs.at(0).fitted_pairs, static_cast<uint64_t>((*engine_->ListAdapters("c"))[0].pairs));
+}
+
+TEST_F(Fitting, AValidationMixesAllCommonItemsWhereAFitHeldTooFewOut) {
+  MakeWorld(Metric::kCosine);
+  EmbedThese(Sample(200));
+  PutProbesByClass();
+  FitAdapterCall call = CallOf(1, 2);
+  call.map = "affine";
+  call.width = 0;
+  ASSERT_EQ(Run(call).state, JobState::kSucceeded);
+  const auto report = Validated(engine_.get());
+  ASSERT_NE(report, nullptr);
+  EXPECT_EQ(report->pairs.at(0).common_items, 200u);
+  EXPECT_EQ(report->pairs.at(0).fitted_pairs, static_cast<uint64_t>((*engine_->ListAdapters("c"))[0].pairs));
+  EXPECT_FALSE(report->pairs.at(0).ways.at(0).mixture.empty());
 }
 
 TEST_F(Fitting, WhatCannotBeFittedIsSaid) {

@@ -1,4 +1,6 @@
 // Searches over REST: scores, thresholds, queries by point and by example, parts of hits, batches.
+#include <cmath>
+
 #include "client/client.h"
 #include "tests/rest/rest_fixture.h"
 
@@ -119,6 +121,38 @@ TEST_F(RestSearches, GroupsOfRecommendationsLeaveTheExamplesOut) {
   ASSERT_EQ(groups.status, 200) << groups.text;
   ASSERT_EQ(groups.result()["groups"].size(), 4u) << "the example's group has another point";
   EXPECT_EQ(groups.result()["groups"][0]["hits"][0]["id"], 5);
+}
+
+TEST_F(RestSearches, MmrChoosesHitsThatAreUnlikeEachOther) {
+  Fill("Cosine");
+  Upsert(json::parse(R"([{"id": 11, "vector": [1, 0.01]}, {"id": 12, "vector": [1, 0.02]}])"));
+  const auto query = [&](json mmr, json more) {
+    more["query"] = {{"nearest", {1, 0.5}}, {"mmr", std::move(mmr)}};
+    const Reply reply = Post("/collections/c/points/query", more);
+    EXPECT_EQ(reply.status, 200) << reply.text;
+    return reply.result()["points"];
+  };
+  const json spread = query({{"diversity", 0.7}, {"candidates_limit", 6}}, {{"limit", 3}});
+  EXPECT_EQ(IdsOf(spread), json({2, 4, 1}))
+      << "the opposite is unlike the first, and the two that are nearly 1 are not";
+  EXPECT_NEAR(spread[1]["score"].get<double>(), -2 / std::sqrt(5), 1e-5) << "scores are those of the distance";
+  EXPECT_FALSE(spread[0].contains("vector") && !spread[0]["vector"].is_null());
+  EXPECT_EQ(IdsOf(query({{"diversity", 0.0}}, {{"limit", 3}})), json({2, 12, 11}));
+  EXPECT_EQ(IdsOf(query({{"diversity", 0.7}, {"candidates_limit", 3}}, {{"limit", 3}})), json({2, 11, 12}));
+  EXPECT_EQ(IdsOf(query({{"diversity", 0.7}, {"candidates_limit", 6}}, {{"limit", 2}, {"offset", 1}})), json({4, 1}));
+  EXPECT_EQ(query({{"diversity", nullptr}}, {{"limit", 9}}).size(), 6u);
+  const auto refused = [&](const json& mmr, json more) {
+    more["query"] = {{"nearest", {1, 0.5}}, {"mmr", mmr}};
+    return Post("/collections/c/points/query", more);
+  };
+  for (const auto& [mmr, field] : {std::pair(json({{"diversity", 1.5}}), "query.mmr.diversity"),
+                                   std::pair(json({{"candidates_limit", 100'000}}), "query.mmr.candidates_limit"),
+                                   std::pair(json(7), "query.mmr")}) {
+    const Reply reply = refused(mmr, {{"limit", 2}});
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_NE(reply.text.find(field), std::string::npos) << reply.text;
+  }
+  EXPECT_EQ(refused({{"diversity", 0.5}}, {{"limit", 900}, {"offset", 200}}).status, 400);
 }
 
 TEST_F(RestSearches, QueriesAreVectorsPointsExamplesOrNothing) {

@@ -21,7 +21,8 @@ namespace {
 constexpr int64_t kCandidatesMin = 200;  // as many as an item adapter ranks (index/api/search.h)
 constexpr int64_t kCandidatesPart = 2;   // as so many times the hits wanted
 constexpr int64_t kExactGrowth = 8;      // an exact search that has not found its hits for sure looks so much farther
-constexpr size_t kReadRows = 1'024;      // embeddings that are read at once
+constexpr int64_t kExactRowsMax = 1 << 22;  // 1 GiB
+constexpr size_t kReadRows = 1'024;         // embeddings that are read at once
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -131,6 +132,7 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
   LC_DCHECK(older.generation == newer.generation && older.k == newer.k);
   const bool plain = older_query.likeness == nullptr;
   SearchResult result;
+  std::optional<absl::MutexLock> one;  // once all rows are asked for
   for (;;) {
     LC_RETURN_IF_ERROR(CheckAlive(*context_, "search"));
     AddWork(by_older, &result);
@@ -168,6 +170,13 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
     const double unseen = fusion.Of(by_older.hits.back().distance, by_newer.hits.back().distance);
     if (plain && result.hits.size() == wanted && result.hits.back().distance < unseen) return result;
     const int64_t all = view_->VisibleRows(older.generation, older.view_generation) + 1;
+    if (!plain && all > kExactRowsMax) {
+      return FieldError(absl::StatusCode::kResourceExhausted, "exact",
+                        StrCat("true with older_vectors, which ranks each of ", all - 1, " rows of generation ",
+                               older.generation, " by both"),
+                        StrCat("false where there are more than ", kExactRowsMax));
+    }
+    if (!plain && !one) one.emplace(large_);
     older.k = newer.k = std::max(older.k + 1, plain ? std::min(older.k * kExactGrowth, all) : all);
     const std::array<SearchRequest, 2> both = {older, newer};
     auto found = view_->SearchTogether(both);

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "index/api/collection_index.h"
 #include "index/api/search.h"
 #include "server/engine/api/types.h"
@@ -45,15 +46,17 @@ class RowFeatures {
 // Threads: Finish may run beside others' on the same view and samples.
 class FusedLeg {
  public:
-  // All must outlive it. `features`: of the sample that likenesses are of.
+  // All must outlive it. `features`: of the sample that likenesses are of. `large`: held while a leg has all its rows
+  // in memory, so that a call has one such at a time.
   FusedLeg(const IndexView* view, const Store* store, uint32_t collection, const CallContext* context,
-           RowFeatures* features)
-      : view_(view), store_(store), collection_(collection), context_(context), features_(features) {}
+           RowFeatures* features, absl::Mutex* large)
+      : view_(view), store_(store), collection_(collection), context_(context), features_(features), large_(large) {}
 
   // Both requests look for the same rows, and have been answered by these results; `older` by the query's plain
   // distance. The answer has the best hits by the fused distance, at most so many: of the rows that either search
   // found, or, where the requests are exact, surely of all rows. Then it searches again as often as that takes, and by
-  // a likeness reads every row. A row that the adapter makes no vector of is left out. Errors of the index and the
+  // a likeness reads every row. A row that the adapter makes no vector of is left out. RESOURCE_EXHAUSTED where these
+  // are more than 4,194,304. Errors of the index and the
   // store; DEADLINE_EXCEEDED; CANCELLED.
   absl::StatusOr<SearchResult> Finish(const DistanceFusion& fusion, const OlderQuery& older_query, SearchRequest older,
                                       SearchRequest newer, SearchResult by_older, SearchResult by_newer,
@@ -69,6 +72,7 @@ class FusedLeg {
   const uint32_t collection_;
   const CallContext* const context_;
   RowFeatures* const features_;
+  absl::Mutex* const large_;
 };
 
 // Puts the hits of a leg that the older vector alone leads to on the scale of the query's distances to items of its own

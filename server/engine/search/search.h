@@ -201,7 +201,8 @@ class SearchRun {
   // By generation, or all under 0 where the filter does not tell generations apart. Searches refer to them.
   std::map<uint32_t, CompiledFilter> compiled_;
   absl::Duration compile_time_;
-  double keep_share_ = 1;  // share of the rows, where payloads have to be read
+  double keep_share_ = 1;      // share of the rows, where payloads have to be read
+  absl::Mutex large_legs_mu_;  // FusedLeg
 };
 
 }  // namespace lightcone::server

@@ -12,7 +12,6 @@ namespace lightcone::server {
 namespace {
 
 constexpr int64_t kHitsTogetherMax = 1 << 21;  // 84 MB for each of two requests
-constexpr int64_t kExactRowsMax = 1 << 22;     // 1 GiB
 
 }  // namespace
 
@@ -52,13 +51,6 @@ absl::Status SearchRun::BindOlder(const Leg& leg, BoundLeg* bound) {
   const Space& space = state_.Find(leg.generation)->space;
   LC_ASSIGN_OR_RETURN(bound->older_query, BoundQuery::Make(space, space, leg.older->z));
   bound->older_request.query = &*bound->older_query;
-  if (const int64_t rows = view_->VisibleRows(leg.generation, view_generation_);
-      call_.exact && leg.conditioned() && rows > kExactRowsMax) {
-    return FieldError(absl::StatusCode::kResourceExhausted, "exact",
-                      StrCat("true with older_vectors, which ranks each of ", rows, " rows of generation ",
-                             leg.generation, " by both"),
-                      StrCat("false where there are more than ", kExactRowsMax));
-  }
   SetRequest(leg.generation, leg.fused() ? bound->hits_asked : HitsRanked(), &bound->older_request);
   return absl::OkStatus();
 }
@@ -94,7 +86,8 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
     (*features)[leg.generation].Use(rows);
   }
   const DistanceFusion fusion = FusionOver(BasisOf({*rows, *seen, *own}, older, newer), share);
-  const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_, &(*features)[leg.generation]);
+  const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_, &(*features)[leg.generation],
+                      &large_legs_mu_);
   return both.Finish(fusion, older, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]),
                      HitsRanked());
 }

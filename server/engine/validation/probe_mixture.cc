@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/dcheck.h"
 #include "base/mix.h"
 #include "base/status.h"
@@ -70,7 +71,7 @@ absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
 absl::StatusOr<CommonItems> CommonItems::ReadHeldOut(Collection* collection,
                                                      std::span<const GenerationRecord* const> generations,
                                                      std::span<const ServedAdapter* const> adapters,
-                                                     std::span<const ProbeTarget> targets, size_t least,
+                                                     std::span<const ProbeTarget> targets, Least least,
                                                      const RankingRun& run, uint64_t* fitted_pairs) {
   *fitted_pairs = 0;
   bool known = !adapters.empty();
@@ -84,7 +85,8 @@ absl::StatusOr<CommonItems> CommonItems::ReadHeldOut(Collection* collection,
                          [id](const ServedAdapter* adapter) { return adapter->HeldOut(id); });
     };
     LC_ASSIGN_OR_RETURN(CommonItems items, Read(collection, generations, run, held_out));
-    if (items.ProbesWithRelevant(targets) >= least) {
+    LC_ASSIGN_OR_RETURN(const bool enough, items.FoundBy(targets, least.probes, run));
+    if (items.size() >= least.items && enough) {
       *fitted_pairs = 0;
       return items;
     }
@@ -92,11 +94,19 @@ absl::StatusOr<CommonItems> CommonItems::ReadHeldOut(Collection* collection,
   return Read(collection, generations, run);
 }
 
-size_t CommonItems::ProbesWithRelevant(std::span<const ProbeTarget> targets) const {
-  return static_cast<size_t>(std::count_if(targets.begin(), targets.end(), [this](const ProbeTarget& target) {
-    return std::any_of(ids_.begin(), ids_.end(),
-                       [&](uint64_t id) { return id != target.own && target.IsRelevant(id); });
-  }));
+absl::StatusOr<bool> CommonItems::FoundBy(std::span<const ProbeTarget> targets, size_t least,
+                                          const RankingRun& run) const {
+  const absl::flat_hash_set<uint64_t> ids(ids_.begin(), ids_.end());
+  size_t anywhere = 0, here = 0;
+  for (const ProbeTarget& target : targets) {
+    if (run.cancelled()) return absl::CancelledError("cancelled while it looked for common items");
+    const auto found = [&](uint64_t id) { return id != target.own && ids.contains(id); };
+    const auto other = [&](uint64_t id) { return id != target.own; };
+    anywhere += std::any_of(target.relevant->begin(), target.relevant->end(), other);
+    here += std::any_of(target.relevant->begin(), target.relevant->end(), found);
+    if (here >= least) return true;
+  }
+  return here > 0 && here == anywhere;
 }
 
 absl::Status CommonItems::Take(Collection* collection, std::span<const GenerationRecord* const> generations,

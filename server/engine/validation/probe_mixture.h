@@ -26,13 +26,17 @@ class CommonItems {
                                           const RankingRun& run,
                                           const std::function<bool(uint64_t internal_id)>& wanted = nullptr);
 
+  // Fewest held-out items, and fewest probes that have something to find among them.
+  struct Least {
+    size_t items = 0, probes = 0;
+  };
   // The same of items that the fits of the adapters between these generations held out. Where it is not known which
-  // these are, or fewer than `least` probes have something to find among them, all items, and `fitted_pairs` is the
-  // most pairs that one of the adapters was fitted from; else it is 0.
+  // these are, or there are too few, all items, and `fitted_pairs` is the most pairs that one of the adapters was
+  // fitted from; else it is 0. Fewer probes are enough where no other probe has anything to find anywhere.
   static absl::StatusOr<CommonItems> ReadHeldOut(Collection* collection,
                                                  std::span<const GenerationRecord* const> generations,
                                                  std::span<const ServedAdapter* const> adapters,
-                                                 std::span<const ProbeTarget> targets, size_t least,
+                                                 std::span<const ProbeTarget> targets, Least least,
                                                  const RankingRun& run, uint64_t* fitted_pairs);
 
   size_t size() const { return ids_.size(); }
@@ -71,8 +75,8 @@ class CommonItems {
     size_t dimension = 0;
     std::vector<float> values;
   };
-  // Probes that have something to find.
-  size_t ProbesWithRelevant(std::span<const ProbeTarget> targets) const;
+  // Whether so many probes have something to find here, or all that have anything anywhere. CANCELLED.
+  absl::StatusOr<bool> FoundBy(std::span<const ProbeTarget> targets, size_t least, const RankingRun& run) const;
   // Adds the ids that every generation has embedded.
   absl::Status Take(Collection* collection, std::span<const GenerationRecord* const> generations,
                     std::span<const uint64_t> ids);

@@ -387,7 +387,7 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   LC_ASSIGN_OR_RETURN(const CommonItems common,
                       CommonItems::ReadHeldOut(input_.collection, generations,
                                                state_.reach.Adapters(older.generation, newer_.generation), targets_,
-                                               kHeldOutProbesMin, run_, &pair->fitted_pairs));
+                                               {kCommonMin, kHeldOutProbesMin}, run_, &pair->fitted_pairs));
   pair->common_items = common.size();
   if (common.size() < kCommonMin) {
     const std::string few = StrCat("both embedded ", common.size(), " items; ", kCommonMin, " are needed");

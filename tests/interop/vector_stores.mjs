@@ -1,0 +1,71 @@
+// Vector stores that speak to Qdrant, with a stub for the embeddings: LangChain's and Mastra's. Run by run.sh.
+import assert from 'node:assert/strict';
+import {after, test} from 'node:test';
+import {Embeddings} from '@langchain/core/embeddings';
+import {QdrantVectorStore} from '@langchain/qdrant';
+import {QdrantVector} from '@mastra/qdrant';
+import {QdrantClient} from '@qdrant/js-client-rest';
+
+const url = process.env.LIGHTCONE_URL;
+
+// Counts letters: texts with the same letters are near.
+class Letters extends Embeddings {
+  constructor() {
+    super({});
+  }
+  async embedQuery(text) {
+    const counts = Array(26).fill(0.01);
+    for (const letter of text.toLowerCase()) {
+      const place = letter.charCodeAt(0) - 97;
+      if (place >= 0 && place < 26) counts[place] += 1;
+    }
+    return counts;
+  }
+  async embedDocuments(texts) {
+    return Promise.all(texts.map((text) => this.embedQuery(text)));
+  }
+}
+
+after(() => new QdrantClient({url}).deleteCollection('js-langchain'));
+
+test('LangChain: documents are added, found, spread and deleted', async () => {
+  const texts = ['apple pie', 'banana bread', 'cherry cake'];
+  const settings = {url, collectionName: 'js-langchain'};
+  const store = await QdrantVectorStore.fromTexts(texts, [{n: 1}, {n: 2}, {n: 3}], new Letters(), settings);
+  const [nearest] = await store.similaritySearch('banana', 1);
+  assert.equal(nearest.pageContent, 'banana bread');
+  assert.equal(nearest.metadata.n, 2);
+  const filter = {must: [{key: 'metadata.n', match: {value: 1}}]};
+  const scored = await store.similaritySearchWithScore('apple pie', 2, filter);
+  assert.equal(scored.length, 1);
+  assert.ok(scored[0][1] > 0.99);
+  await store.addDocuments([{pageContent: 'damson jam', metadata: {n: 4}}]);
+  const spread = await store.maxMarginalRelevanceSearch('cherry', {k: 2, fetchK: 4});
+  assert.equal(spread.length, 2);
+  assert.equal(spread[0].pageContent, 'cherry cake');
+  await store.delete({filter: {must: [{key: 'metadata.n', match: {value: 4}}]}});
+  assert.equal((await store.similaritySearch('damson', 10)).length, 3);
+});
+
+test('Mastra: an index is made, filled, asked, changed and dropped', async () => {
+  const indexName = 'js-mastra';
+  const store = new QdrantVector({id: 'interop', url});
+  await store.createIndex({indexName, dimension: 3, metric: 'cosine'});
+  assert.ok((await store.listIndexes()).includes(indexName));
+  const vectors = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+  const metadata = [{k: 'a', n: 1}, {k: 'b', n: 2}, {k: 'c', n: 3}];
+  const ids = await store.upsert({indexName, vectors, metadata});
+  const ask = (more) => store.query({indexName, queryVector: [1, 0, 0], topK: 5, ...more});
+  const [first] = await ask({includeVector: true});
+  assert.equal(first.id, ids[0]);
+  assert.equal(first.metadata.k, 'a');
+  assert.equal(first.vector.length, 3);
+  assert.equal((await ask({filter: {n: {$gt: 1}}})).length, 2);
+  const described = await store.describeIndex({indexName});
+  assert.deepEqual([described.dimension, described.count], [3, 3]);
+  await store.updateVector({indexName, id: ids[0], update: {metadata: {k: 'z'}}});
+  assert.equal((await ask({topK: 1}))[0].metadata.k, 'z');
+  await store.deleteVector({indexName, id: ids[1]});
+  assert.equal((await store.describeIndex({indexName})).count, 2);
+  await store.deleteIndex({indexName});
+});
