@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
 
 #include "adapter_world.h"
 #include "server/engine/search/fused_leg.h"
@@ -118,6 +119,46 @@ TEST_F(BothQueries, RankOldItemsBesideAQueryAdapterOfAnotherDimension) {
   MakeWorld(Metric::kEuclidean, 5, 7);
   Put(query_);
   ExpectBoth(AdapterMode::kQuery, "query");
+}
+
+TEST_F(BothQueries, AreOnTheScaleOfTheItemsThatBothGenerationsEmbedded) {
+  MakeWorld();
+  Put(item_);
+  // The new model puts these far from all others, so that rows of each generation say nothing of one scale.
+  std::map<uint64_t, std::vector<float>> both;
+  UpsertBatch batch = BatchOf({}, 2, /*same_content=*/true);
+  for (uint64_t id = 10; id <= 400; id += 10) {
+    std::vector<float> z = RandomVector(&random_, new_.dimension, 0.6f);
+    for (float& x : z) x += 1;
+    both[id] = z;
+    batch.items.push_back(ItemOf(Id(id), std::move(z)));
+  }
+  Write(std::move(batch));
+  const std::vector<float> q = RandomVector(&random_, new_.dimension, 0.6f);
+  const std::vector<float> old_q = RandomVector(&random_, old_.dimension, 0.6f);
+  std::vector<double> older, newer, scale_older, scale_newer, own;
+  for (const uint64_t id : SampledIds()) {
+    older.push_back(DistanceNaively(old_, Doubles(old_q), old_, Doubles(old_rows_.at(id))));
+    newer.push_back(NewDistance(q, old_rows_.at(id), AdapterMode::kItem));
+  }
+  for (const auto& [id, z] : both) {
+    scale_older.push_back(DistanceNaively(old_, Doubles(old_q), old_, Doubles(old_rows_.at(id))));
+    scale_newer.push_back(NewDistance(q, old_rows_.at(id), AdapterMode::kItem));
+    own.push_back(DistanceNaively(new_, Doubles(q), new_, Doubles(z)));
+  }
+  const DistanceFusion fusion = DistanceFusion::Make(older, newer, kWeight).OnScaleOf(own, scale_older, scale_newer);
+  Ranking truth = Truth(q, AdapterMode::kNone);
+  size_t place = 0;
+  for (const auto& [id, z] : both) truth.emplace_back(own[place++], id);
+  for (const auto& [id, z] : old_rows_) {
+    if (both.contains(id)) continue;
+    truth.emplace_back(
+        fusion.Of(DistanceNaively(old_, Doubles(old_q), old_, Doubles(z)), NewDistance(q, z, AdapterMode::kItem)), id);
+  }
+  std::sort(truth.begin(), truth.end());
+  for (const bool exact : {true, false}) {
+    ExpectRanking(Hits(AskBoth(q, old_q, 50, exact)), truth, 50, StrCat("exact ", exact));
+  }
 }
 
 TEST_F(BothQueries, AnExactSearchFindsWhatIsFarByEitherAlone) {

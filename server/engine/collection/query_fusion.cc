@@ -19,6 +19,18 @@ double DistanceOfSelf(const OlderQuery& older, const NewerQuery& newer) {
   return made ? newer.bound->Distance(carried) : std::numeric_limits<double>::infinity();
 }
 
+// `features`: of the rows, where the older query has a likeness.
+PairDistances DistancesTo(const RowSample& rows, const RowSample& seen, std::span<const float> features,
+                          const OlderQuery& older, const NewerQuery& newer) {
+  PairDistances distances{rows.DistancesTo(*older.plain), seen.DistancesTo(*newer.bound), {}};
+  if (older.likeness == nullptr || features.empty()) return distances;
+  const size_t size = features.size() / rows.rows.size();
+  for (size_t i = 0; i < rows.rows.size(); ++i) {
+    distances.likeness.push_back(older.likeness->Distance(distances.older[i], features.subspan(i * size, size)));
+  }
+  return distances;
+}
+
 }  // namespace
 
 bool MayCondition(const Space& item_space, const NewerQuery& newer) {
@@ -27,28 +39,23 @@ bool MayCondition(const Space& item_space, const NewerQuery& newer) {
 
 FusionBasis BasisOf(const FusionSamples& samples, const OlderQuery& older, const NewerQuery& newer) {
   LC_DCHECK(samples.rows.rows.size() == samples.seen.rows.size());
-  FusionBasis basis{samples.rows.DistancesTo(*older.plain),
-                    samples.seen.DistancesTo(*newer.bound),
-                    {},
-                    samples.own.DistancesTo(*newer.own),
-                    DistanceOfSelf(older, newer)};
-  const SampleLikeness* const of_rows = samples.rows.likeness();
-  if (older.likeness == nullptr || of_rows == nullptr) return basis;
-  const size_t size = of_rows->kernel.features();
-  for (size_t i = 0; i < basis.older.size(); ++i) {
-    const auto features = std::span(of_rows->features).subspan(i * size, size);
-    basis.likeness.push_back(older.likeness->Distance(basis.older[i], features));
-  }
-  return basis;
+  const ScaleSample& scale = samples.scale;
+  LC_DCHECK(newer.carry == nullptr || scale.carried != nullptr);
+  const SampleLikeness* const likeness = samples.rows.likeness();
+  const std::span<const float> features = likeness == nullptr ? std::span<const float>() : likeness->features;
+  return {
+      DistancesTo(samples.rows, samples.seen, features, older, newer),
+      DistancesTo(*scale.older, newer.carry == nullptr ? *scale.older : *scale.carried, scale.features, older, newer),
+      scale.newer->DistancesTo(*newer.own), DistanceOfSelf(older, newer)};
 }
 
 DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share) {
-  LC_DCHECK(!share.conditioned || basis.likeness.size() == basis.older.size());
-  const std::vector<double>& older = share.conditioned ? basis.likeness : basis.older;
+  const PairDistances &sample = basis.sample, &scale = basis.scale;
+  LC_DCHECK(!share.conditioned || sample.likeness.size() == sample.older.size());
   const DistanceFusion fusion = share.conditioned
-                                    ? DistanceFusion::MakeConditioned(basis.newer, basis.newer_self, share.weight)
-                                    : DistanceFusion::Make(older, basis.newer, share.weight);
-  return fusion.OnScaleOf(basis.own, older, basis.newer);
+                                    ? DistanceFusion::MakeConditioned(sample.newer, basis.newer_self, share.weight)
+                                    : DistanceFusion::Make(sample.older, sample.newer, share.weight);
+  return fusion.OnScaleOf(basis.own, scale.OlderOf(share), scale.newer);
 }
 
 }  // namespace lightcone::server

@@ -29,22 +29,27 @@ struct NewerQuery {
   const BoundQuery* own = nullptr;    // to the rows of its own generation
 };
 
-// The samples that a fusion is learnt from, of the older generation's rows and of the newer one's own.
+// The samples that a fusion is learnt from.
 struct FusionSamples {
   const RowSample& rows;
   const RowSample& seen;  // `rows` as the newer query sees them
-  const RowSample& own;
+  const ScaleSample& scale;
 };
 
 // Whether shares of queries between these spaces may be conditioned.
 bool MayCondition(const Space& item_space, const NewerQuery& newer);
 
-// Distances of both vectors to the samples. Infinite where an adapter makes no vector of a row.
-struct FusionBasis {
+// Distances of both vectors to the rows of a sample. Infinite where an adapter makes no vector of a row.
+struct PairDistances {
   std::vector<double> older, newer;
   std::vector<double> likeness;  // older distances of conditioned shares; empty: there are none
-  std::vector<double> own;       // to the newer generation's own rows
-  double newer_self = 0;         // of the query's own older vector by the newer one
+
+  const std::vector<double>& OlderOf(const OlderShare& share) const { return share.conditioned ? likeness : older; }
+};
+struct FusionBasis {
+  PairDistances sample, scale;
+  std::vector<double> own;  // of the newer vector to the newer generation's rows of the scale
+  double newer_self = 0;    // of the query's own older vector by the newer one
 };
 // REQUIRES: samples.rows and samples.seen are as long.
 FusionBasis BasisOf(const FusionSamples& samples, const OlderQuery& older, const NewerQuery& newer);

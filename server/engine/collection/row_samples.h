@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,16 @@ struct RowSample {
 };
 using RowSamplePtr = std::shared_ptr<const RowSample>;
 
+// Rows that tell how distances to an older generation's rows compare with those to a newer one's: items that both
+// embedded, so that it does not matter which these are. Where there are fewer than 32, rows of each.
+struct ScaleSample {
+  RowSamplePtr older;
+  RowSamplePtr carried;  // `older` as the item adapter between the two carries them; nullptr: there is none
+  RowSamplePtr newer;
+  std::vector<float> features;  // of `older` by the kernel of the older generation's own sample; empty: it has none
+};
+using ScaleSamplePtr = std::shared_ptr<const ScaleSample>;
+
 // The samples of one collection, each kept until a quarter of its generation's rows is new.
 // Threads: every method is safe from any thread.
 class RowSamples {
@@ -57,6 +68,11 @@ class RowSamples {
   absl::StatusOr<RowSamplePtr> Of(const IndexView& view, uint32_t generation);
   // The same rows as the item adapter carries them. REQUIRES: `plain` is of the generation that it carries from.
   RowSamplePtr CarriedOf(const RowSamplePtr& plain, const ServedAdapter& adapter);
+  // What puts distances to rows of `older` on the scale of those to rows of `newer`. Of the items that both embedded,
+  // those are taken that the fits of `adapters`, all between the two, held out, where that is known and they are
+  // enough: a map is better on its own pairs than elsewhere. REQUIRES: `rows` is the older generation's sample.
+  absl::StatusOr<ScaleSamplePtr> ScaleOf(const IndexView& view, uint32_t older, uint32_t newer,
+                                         const RowSamplePtr& rows, std::span<const ServedAdapter* const> adapters);
 
  private:
   struct Kept {
@@ -66,14 +82,28 @@ class RowSamples {
     int64_t rows = 0;       // rows of the generation when it was drawn
     uint64_t sequence = 0;  // sequence of the view that it was drawn from
   };
+  struct KeptScale {
+    ScaleSamplePtr sample;
+    RowSamplePtr from;               // the older generation's sample when it was drawn
+    std::vector<uint64_t> versions;  // of the adapters
+    int64_t rows = 0;                // as in Kept, of the newer generation
+    uint64_t sequence = 0;
+  };
   absl::StatusOr<RowSamplePtr> Draw(const IndexView& view, uint32_t generation) const;
-  static bool StillStands(const Kept& kept, int64_t rows, uint64_t sequence);
+  absl::StatusOr<RowSamplePtr> Read(std::span<const uint64_t> ids, uint32_t generation) const;
+  absl::StatusOr<ScaleSamplePtr> DrawScale(const IndexView& view, uint32_t older, uint32_t newer,
+                                           const RowSamplePtr& rows, std::span<const ServedAdapter* const> adapters);
+  // The internal ids of items that both embedded, at most kRowsMax.
+  absl::StatusOr<std::vector<uint64_t>> CommonIds(const IndexView& view, uint32_t older, uint32_t newer,
+                                                  std::span<const ServedAdapter* const> adapters) const;
+  static bool StillStands(int64_t rows_then, uint64_t sequence_then, int64_t rows, uint64_t sequence);
 
   const Store* const store_;
   const uint32_t collection_;
   absl::Mutex mu_;
   // By generation and the one that an adapter carries to; 0: plain.
   std::map<std::pair<uint32_t, uint32_t>, Kept> kept_ ABSL_GUARDED_BY(mu_);
+  std::map<std::pair<uint32_t, uint32_t>, KeptScale> scales_ ABSL_GUARDED_BY(mu_);  // by older and newer generation
 };
 
 }  // namespace lightcone::server

@@ -62,11 +62,13 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
   LC_DCHECK(samples_ != nullptr && leg.older != nullptr);
   for (const absl::StatusOr<SearchResult>& result : results) LC_RETURN_IF_ERROR(result.status());
   LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, samples_->Of(*view_, leg.generation));
-  LC_ASSIGN_OR_RETURN(const RowSamplePtr own, samples_->Of(*view_, generation_));
+  LC_ASSIGN_OR_RETURN(
+      const ScaleSamplePtr scale,
+      samples_->ScaleOf(*view_, leg.generation, generation_, rows, state_.reach.Adapters(leg.generation, generation_)));
   const Space& space = state_.Find(generation_)->space;
   LC_ASSIGN_OR_RETURN(const BoundQuery own_query, BoundQuery::Make(space, space, query.z));
   if (!leg.fused()) {
-    Rescale(rows->DistancesTo(*bound.older_query), own->DistancesTo(own_query), &*results[0]);
+    Rescale(scale->older->DistancesTo(*bound.older_query), scale->newer->DistancesTo(own_query), &*results[0]);
     return std::move(results[0]);
   }
   RowSamplePtr seen = rows;
@@ -85,7 +87,7 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
     if (of_rows != nullptr) older.likeness = &likeness.emplace(of_rows->kernel.Of(leg.older->z));
     (*features)[leg.generation].Use(rows);
   }
-  const DistanceFusion fusion = FusionOver(BasisOf({*rows, *seen, *own}, older, newer), share);
+  const DistanceFusion fusion = FusionOver(BasisOf({*rows, *seen, *scale}, older, newer), share);
   const FusedLeg both(&*view_, collection_->store(), collection_->number(), &context_, &(*features)[leg.generation],
                       &large_legs_mu_);
   return both.Finish(fusion, older, requests[0], requests[1], *std::move(results[0]), *std::move(results[1]),

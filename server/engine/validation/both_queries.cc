@@ -71,7 +71,7 @@ std::vector<std::vector<DistanceFusion>> FusionsOf(const OlderWays& older, const
       by_older.likeness = &*likeness;
       fusions.resize(kOlderShares.size(), std::vector<DistanceFusion>(newer.way.queries.size()));
     }
-    const FusionBasis basis = BasisOf({*older.rows, *newer.seen, *newer.own}, by_older, by_newer);
+    const FusionBasis basis = BasisOf({*older.rows, *newer.seen, *newer.scale}, by_older, by_newer);
     for (size_t s = 0; s < fusions.size(); ++s) fusions[s][p] = FusionOver(basis, kOlderShares[s]);
   }
   return fusions;

@@ -35,7 +35,7 @@ struct NewerWays {
   const RankingWay& way;
   RowSamplePtr seen;  // the sample of older rows as the way sees them
   const RankingWay& self;
-  RowSamplePtr own;  // sample of the newer generation's rows
+  ScaleSamplePtr scale;
 };
 
 // The fusions of one way's distances with the older generation's own, by share, then probe: all of kOlderShares between

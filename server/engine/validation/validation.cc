@@ -292,7 +292,9 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
   LC_ASSIGN_OR_RETURN(RankingWay self, Self(older.generation));
   all->self = OlderWaysOf(rows, *vectors, older.space, std::move(self));
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
-  LC_ASSIGN_OR_RETURN(const RowSamplePtr own, samples.Of(*view, newer_.generation));
+  LC_ASSIGN_OR_RETURN(const ScaleSamplePtr scale,
+                      samples.ScaleOf(*view, older.generation, newer_.generation, rows,
+                                      state_.reach.Adapters(older.generation, newer_.generation)));
   for (size_t w = 0; w < all->ways.size(); ++w) {
     const Way& way = all->ways[w];
     if (!way.in_reach) continue;
@@ -300,7 +302,7 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
     if (way.mode == AdapterMode::kItem) {
       seen = samples.CarriedOf(rows, *state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem));
     }
-    all->beside.push_back({w, FusionsOf(all->self, *vectors, {way.way, seen, newer_self, own}), {}, {}});
+    all->beside.push_back({w, FusionsOf(all->self, *vectors, {way.way, seen, newer_self, scale}), {}, {}});
   }
   return absl::OkStatus();
 }
