@@ -11,9 +11,9 @@ namespace {
 
 constexpr size_t kRowsMin = 32;
 // On text half and twice of each find the same to 0.01.
-constexpr double kSharpness = 0.5;   // of exp(-|u - v|), in units of 1 / s
-constexpr double kLinear = 0.25;     // of the products, in units of 1 / s^2
-constexpr double kNoise = 0.05;      // of the known values
+constexpr double kSharpness = 0.5;   // sharpness of exp(-|u - v|), in units of 1 / s
+constexpr double kLinear = 0.25;     // weight of the products, in units of 1 / s^2
+constexpr double kNoise = 0.05;      // noise of the known values
 constexpr double kSpreadMin = 1e-4;  // mean square distance from the mean: cosines in float32 are right to 1e-7
 
 // z / |z|; zeros of zeros.

@@ -44,8 +44,8 @@ class LikenessKernel {
   friend class QueryLikeness;
 
   std::vector<float> mean_;
-  std::vector<float> directions_;  // of the known rows, rows x dimension
-  std::vector<float> along_;       // their parts along the mean
+  std::vector<float> directions_;  // directions of the known rows, rows x dimension
+  std::vector<float> along_;       // parts of these along the mean
   std::vector<float> factor_;      // L^-1 of K + 0.05 = L L^T, rows x rows
   double mean_square_ = 0;         // |m|^2
   double sharpness_ = 0;           // 1 / (2 s)
@@ -70,7 +70,7 @@ class QueryLikeness {
 
   const LikenessKernel* kernel_;
   std::vector<float> features_;
-  double variance_;  // of the query, with the noise
+  double variance_;  // variance of the query, with the noise
 };
 
 }  // namespace lightcone

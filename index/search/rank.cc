@@ -17,7 +17,7 @@ constexpr int64_t kRankedBetweenChecks = 1024;  // rows between looks at cancell
 // Candidates that are ranked after a deadline: all of most searches, or this many for each row wanted.
 constexpr int64_t kLateRowsMax = 16'384;
 constexpr int64_t kLateRowsAHit = 4;
-constexpr int64_t kLateHitsMax = 16'384;  // of requests for more, as many rows as for these
+constexpr int64_t kLateHitsMax = 16'384;  // hits of a request that this counts
 
 // Ranking takes little time, unless very many rows are as near as the k-th.
 absl::Status StillWanted(const ScopedRequest& scoped, int64_t k, int64_t handled) {

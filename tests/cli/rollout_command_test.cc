@@ -68,6 +68,9 @@ class RolloutCommand : public ServedTest {
   // embedded nothing.
   void MakeShop(const std::string& name, int probes = kProbes) {
     models_ = MakeTwoModels(kItems + kProbes, kClasses, kOldWide, kNewWide, Metric::kCosine, 1);
+    // The old model is worse, so that a generation of the new one surely gains by an adapter.
+    Rng noise(5);
+    for (float& x : models_.old_z) x += static_cast<float>(0.05 * noise.Normal());
     Must({"collection", "create", name, "--geometry", "cosine"});
     Must({"generation", "register", name, "--dimension", StrCat(kOldWide), "--activate"});
     std::string lines;

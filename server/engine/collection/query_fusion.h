@@ -24,9 +24,9 @@ struct OlderQuery {
 
 // The newer vector of a query.
 struct NewerQuery {
-  const BoundQuery* bound = nullptr;  // to the rows of the older generation as this query sees them
+  const BoundQuery* bound = nullptr;  // query bound to older rows as it sees them
   const Adapter* carry = nullptr;     // makes those rows of the older generation's; nullptr: no need
-  const BoundQuery* own = nullptr;    // to the rows of its own generation
+  const BoundQuery* own = nullptr;    // query bound to rows of its own generation
 };
 
 // The samples that a fusion is learnt from.
@@ -48,8 +48,8 @@ struct PairDistances {
 };
 struct FusionBasis {
   PairDistances sample, scale;
-  std::vector<double> own;  // of the newer vector to the newer generation's rows of the scale
-  double newer_self = 0;    // of the query's own older vector by the newer one
+  std::vector<double> own;  // distances of the newer vector to the newer rows of the scale
+  double newer_self = 0;    // distance of the query's own older vector by the newer one
 };
 // REQUIRES: samples.rows and samples.seen are as long.
 FusionBasis BasisOf(const FusionSamples& samples, const OlderQuery& older, const NewerQuery& newer);

@@ -25,7 +25,7 @@ namespace lightcone::server {
 // What tells how like a query is to the rows of a sample.
 struct SampleLikeness {
   LikenessKernel kernel;
-  std::vector<float> features;  // of the sample's rows, by row; zeros of an empty one
+  std::vector<float> features;  // features of the sample's rows, by row; zeros of an empty one
 };
 
 // Threads: immutable once its rows are set; const methods are safe from any thread.
@@ -51,7 +51,7 @@ struct ScaleSample {
   RowSamplePtr older;
   RowSamplePtr carried;  // `older` as the item adapter between the two carries them; nullptr: there is none
   RowSamplePtr newer;
-  std::vector<float> features;  // of `older` by the kernel of the older generation's own sample; empty: it has none
+  std::vector<float> features;  // features of `older` by the kernel of its generation's own sample; empty: none
 };
 using ScaleSamplePtr = std::shared_ptr<const ScaleSample>;
 
@@ -85,8 +85,8 @@ class RowSamples {
   struct KeptScale {
     ScaleSamplePtr sample;
     RowSamplePtr from;               // the older generation's sample when it was drawn
-    std::vector<uint64_t> versions;  // of the adapters
-    int64_t rows = 0;                // as in Kept, of the newer generation
+    std::vector<uint64_t> versions;  // versions of the adapters
+    int64_t rows = 0;                // rows of the newer generation, as in Kept
     uint64_t sequence = 0;
   };
   absl::StatusOr<RowSamplePtr> Draw(const IndexView& view, uint32_t generation) const;
@@ -103,7 +103,8 @@ class RowSamples {
   absl::Mutex mu_;
   // By generation and the one that an adapter carries to; 0: plain.
   std::map<std::pair<uint32_t, uint32_t>, Kept> kept_ ABSL_GUARDED_BY(mu_);
-  std::map<std::pair<uint32_t, uint32_t>, KeptScale> scales_ ABSL_GUARDED_BY(mu_);  // by older and newer generation
+  std::map<std::pair<uint32_t, uint32_t>, KeptScale> scales_
+      ABSL_GUARDED_BY(mu_);  // scales by older and newer generation
 };
 
 }  // namespace lightcone::server

@@ -74,7 +74,7 @@ std::span<const float> RowFeatures::Take(uint64_t internal_id, std::span<const f
 struct FusedLeg::Row {
   SearchHit hit;
   double plain = kUnknown;  // distance of the older query to the row
-  double older = kUnknown;  // that, or by its likeness
+  double older = kUnknown;  // plain distance, or the likeness's
   double newer = kUnknown;
 };
 
@@ -132,7 +132,7 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
   LC_DCHECK(older.generation == newer.generation && older.k == newer.k);
   const bool plain = older_query.likeness == nullptr;
   SearchResult result;
-  std::optional<absl::MutexLock> one;  // once all rows are asked for
+  std::optional<absl::MutexLock> one;  // lock that is held once all rows are asked for
   for (;;) {
     LC_RETURN_IF_ERROR(CheckAlive(*context_, "search"));
     AddWork(by_older, &result);

@@ -128,7 +128,7 @@ class SearchRun {
     std::optional<BoundQuery> query, adapted_query, older_query;
     SearchRequest request;        // request that refers to the first two
     SearchRequest older_request;  // request of the older vector, in the way that finds most
-    int64_t hits_asked = 0;       // by either request of a fused leg
+    int64_t hits_asked = 0;       // hits that either request of a fused leg asks for
   };
   struct Candidate {
     SearchHit hit;

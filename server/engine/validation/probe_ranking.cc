@@ -305,8 +305,8 @@ class BlockRanker {
   std::vector<const BoundQuery*> queries_;        // queries of the way that is being scored
   std::vector<float> carried_;
   std::vector<RowFactors> carried_factors_;
-  std::vector<float> features_;     // of the block's rows, for likenesses
-  std::vector<double> likenesses_;  // their distances, as the older way's
+  std::vector<float> features_;     // features of the block's rows
+  std::vector<double> likenesses_;  // distances of likenesses, as the older way's
 };
 
 }  // namespace

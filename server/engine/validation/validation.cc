@@ -246,7 +246,7 @@ class Validation {
   const GenerationRecord& newer_;
   std::vector<ProbeTarget> targets_;
   std::map<uint32_t, ProbeVectors> vectors_;
-  NearestRows of_newer_;  // of the new generation's own rows, by one ranking
+  NearestRows of_newer_;  // nearest of the new generation's own rows, by one ranking
 };
 
 absl::StatusOr<const ProbeVectors*> Validation::VectorsOf(uint32_t generation) {
