@@ -8,7 +8,7 @@ build=$(cd "${1:-$here/../../build}" && pwd)
 work=$(mktemp -d)
 server=
 clean() {
-  if [ -n "$server" ]; then kill "$server" 2>/dev/null && wait "$server" || true; fi
+  if [ -n "$server" ]; then kill -9 "$server"; fi
   rm -rf "$work"
 }
 trap clean EXIT
@@ -29,3 +29,9 @@ done
 LIGHTCONE_URL=http://$(sed -n 's/.* http=\([^ ]*\).*/\1/p' "$work/ready")
 export LIGHTCONE_URL
 node --test ./*.mjs
+
+# A server that answered well ends well, too.
+stopped=$server
+server=
+kill "$stopped"
+wait "$stopped" || { echo "the server ended with status $?: $(cat "$work/log")" >&2; exit 1; }
