@@ -126,10 +126,4 @@ double QueryLikeness::Distance(double cosine_distance, std::span<const float> fe
   return 1 - covariance / variance_;
 }
 
-double QueryLikeness::DistanceTo(std::span<const float> row, double cosine_distance) const {
-  std::vector<float> features(kernel_->features());
-  kernel_->FeaturesOf(row, features);
-  return Distance(cosine_distance, features);
-}
-
 }  // namespace lightcone

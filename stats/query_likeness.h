@@ -60,9 +60,6 @@ class QueryLikeness {
   // for the query itself. `cosine_distance`: 1 - <u, v>; `features`: the row's.
   double Distance(double cosine_distance, std::span<const float> features) const;
 
-  // The same of a row of whose features nothing is known yet. REQUIRES: as LikenessKernel::FeaturesOf.
-  double DistanceTo(std::span<const float> row, double cosine_distance) const;
-
  private:
   friend class LikenessKernel;
   QueryLikeness(const LikenessKernel& kernel, std::vector<float> features, double variance)

@@ -14,15 +14,14 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kRankedBetweenChecks = 1024;  // rows between looks at cancellation
-// Candidates that are ranked after a deadline: all of most searches, or this many for each row wanted.
-constexpr int64_t kLateRowsMax = 16'384;
+// Candidates that are ranked after a deadline: all of most searches, or so many for each row wanted, up to a bound.
+constexpr int64_t kLateRowsMin = 16'384, kLateRowsMax = 65'536;
 constexpr int64_t kLateRowsAHit = 4;
-constexpr int64_t kLateHitsMax = 16'384;  // hits of a request that this counts
 
 // Ranking takes little time, unless very many rows are as near as the k-th.
 absl::Status StillWanted(const ScopedRequest& scoped, int64_t k, int64_t handled) {
-  const int64_t late = std::max(kLateRowsMax, kLateRowsAHit * std::min(k, kLateHitsMax));
-  return handled < late ? scoped.Cancelled() : scoped.Interrupted();
+  return handled < std::clamp(kLateRowsAHit * k, kLateRowsMin, kLateRowsMax) ? scoped.Cancelled()
+                                                                             : scoped.Interrupted();
 }
 
 }  // namespace

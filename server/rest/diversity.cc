@@ -6,27 +6,19 @@
 #include <utility>
 
 #include "base/dcheck.h"
-#include "geometry/kernels.h"
+#include "base/status.h"
+#include "geometry/bound_query.h"
 
 namespace lightcone::server {
 namespace {
 
 // The cosine, the dot product, or less the distance.
-double SimilarityOf(Metric metric, const std::vector<float>& a, const std::vector<float>& b) {
-  LC_DCHECK(a.size() == b.size());
-  if (metric == Metric::kEuclidean) return -std::sqrt(SquaredGap(a.data(), b.data(), a.size()));
-  const double product = Dot(a.data(), b.data(), a.size());
-  if (metric == Metric::kInnerProduct) return product;
-  const double lengths = NormOf(a) * NormOf(b);
-  return lengths > 0 ? product / lengths : 0;
-}
-
-// Of a query and a hit.
 double SimilarityOf(Metric metric, double distance) { return metric == Metric::kCosine ? 1 - distance : -distance; }
 
 }  // namespace
 
-std::vector<EngineHit> Diversified(Metric metric, std::vector<EngineHit> hits, double weight, size_t wanted) {
+absl::StatusOr<std::vector<EngineHit>> Diversified(Metric metric, std::vector<EngineHit> hits, double weight,
+                                                   size_t wanted) {
   LC_DCHECK(metric != Metric::kLorentz && weight >= 0 && weight <= 1);
   std::vector<EngineHit> chosen;
   // Of each hit that is left: the greatest similarity to a chosen one of its own generation.
@@ -47,9 +39,11 @@ std::vector<EngineHit> Diversified(Metric metric, std::vector<EngineHit> hits, d
     hits.erase(hits.begin() + static_cast<ptrdiff_t>(best));
     nearest.erase(nearest.begin() + static_cast<ptrdiff_t>(best));
     const EngineHit& last = chosen.back();
+    const Space space{metric, static_cast<int>(last.vector.size())};
+    LC_ASSIGN_OR_RETURN(const BoundQuery to_last, BoundQuery::Make(space, space, last.vector));
     for (size_t i = 0; i < hits.size(); ++i) {
       if (hits[i].generation != last.generation) continue;
-      nearest[i] = std::max(nearest[i], SimilarityOf(metric, hits[i].vector, last.vector));
+      nearest[i] = std::max(nearest[i], SimilarityOf(metric, to_last.Distance(hits[i].vector)));
     }
   }
   return chosen;

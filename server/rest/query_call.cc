@@ -222,7 +222,8 @@ absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, Poi
   });
   if (query.diversity) {
     if (metric == Metric::kLorentz) return NotSupported("query.mmr", "the metric lorentz has no similarity");
-    hits = Diversified(metric, std::move(hits), query.diversity->weight, wanted + static_cast<size_t>(offset));
+    const size_t chosen = wanted + static_cast<size_t>(offset);
+    LC_ASSIGN_OR_RETURN(hits, Diversified(metric, std::move(hits), query.diversity->weight, chosen));
   }
   if (search.offset == 0) hits.erase(hits.begin(), hits.begin() + std::min(offset, std::ssize(hits)));
   if (hits.size() > wanted) hits.resize(wanted);

@@ -453,7 +453,9 @@ class ConditionedQueries : public BothQueries {
     const LikenessKernel kernel = *LikenessKernel::Make(sample);
     const QueryLikeness likeness = kernel.Of(older);
     const auto by_older = [&](const std::vector<float>& z) {
-      return likeness.DistanceTo(z, DistanceNaively(old_, Doubles(older), old_, Doubles(z)));
+      std::vector<float> features(kernel.features());
+      kernel.FeaturesOf(z, features);
+      return likeness.Distance(DistanceNaively(old_, Doubles(older), old_, Doubles(z)), features);
     };
     std::vector<double> older_distances, newer_distances;
     for (const std::vector<float>& z : sample) {

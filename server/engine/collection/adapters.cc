@@ -1,5 +1,6 @@
 #include "server/engine/collection/adapters.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/dcheck.h"
@@ -18,9 +19,16 @@ AdapterEnd EndOf(const GenerationRecord& generation) {
 
 uint64_t ItemInFit(uint64_t internal_id) { return Mixed(internal_id) >> 33; }
 
-bool ServedAdapter::HeldOut(uint64_t internal_id) const {
-  LC_DCHECK(fit.held_out_from != 0);
-  return PlaceInFit(fit.seed, ItemInFit(internal_id)) >= fit.held_out_from;
+bool KnowHeldOut(std::span<const ServedAdapter* const> adapters) {
+  return !adapters.empty() && std::all_of(adapters.begin(), adapters.end(),
+                                          [](const ServedAdapter* a) { return a->fit.held_out_from != 0; });
+}
+
+bool AllHeldOut(std::span<const ServedAdapter* const> adapters, uint64_t internal_id) {
+  LC_DCHECK(KnowHeldOut(adapters));
+  const uint64_t item = ItemInFit(internal_id);
+  return std::all_of(adapters.begin(), adapters.end(),
+                     [item](const ServedAdapter* a) { return PlaceInFit(a->fit.seed, item) >= a->fit.held_out_from; });
 }
 
 absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,

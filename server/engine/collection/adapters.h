@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -33,10 +34,12 @@ struct ServedAdapter {
 
   ServedAdapter(AdapterStatus s, AdapterFit f, Adapter a)
       : status(std::move(s)), fit(std::move(f)), adapter(std::move(a)) {}
-
-  // Whether the fit certainly has not seen the item. REQUIRES: fit.held_out_from is known.
-  bool HeldOut(uint64_t internal_id) const;
 };
+
+// Whether it is known what the fits of all these held out. False without any.
+bool KnowHeldOut(std::span<const ServedAdapter* const> adapters);
+// REQUIRES: KnowHeldOut.
+bool AllHeldOut(std::span<const ServedAdapter* const> adapters, uint64_t internal_id);
 
 // By (from, to). Shared by the states of a collection: a search that began keeps the adapters that it began with.
 using AdapterSet = std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<const ServedAdapter>>;

@@ -19,7 +19,7 @@ double DistanceOfSelf(const OlderQuery& older, const NewerQuery& newer) {
   return made ? newer.bound->Distance(carried) : std::numeric_limits<double>::infinity();
 }
 
-// `features`: of the rows, where the older query has a likeness.
+// `features`: of the rows, where their distances by likeness are wanted.
 PairDistances DistancesTo(const RowSample& rows, const RowSample& seen, std::span<const float> features,
                           const OlderQuery& older, const NewerQuery& newer) {
   PairDistances distances{rows.DistancesTo(*older.plain), seen.DistancesTo(*newer.bound), {}};
@@ -41,17 +41,15 @@ FusionBasis BasisOf(const FusionSamples& samples, const OlderQuery& older, const
   LC_DCHECK(samples.rows.rows.size() == samples.seen.rows.size());
   const ScaleSample& scale = samples.scale;
   LC_DCHECK(newer.carry == nullptr || scale.carried != nullptr);
-  const SampleLikeness* const likeness = samples.rows.likeness();
-  const std::span<const float> features = likeness == nullptr ? std::span<const float>() : likeness->features;
   return {
-      DistancesTo(samples.rows, samples.seen, features, older, newer),
+      DistancesTo(samples.rows, samples.seen, {}, older, newer),
       DistancesTo(*scale.older, newer.carry == nullptr ? *scale.older : *scale.carried, scale.features, older, newer),
       scale.newer->DistancesTo(*newer.own), DistanceOfSelf(older, newer)};
 }
 
 DistanceFusion FusionOver(const FusionBasis& basis, const OlderShare& share) {
   const PairDistances &sample = basis.sample, &scale = basis.scale;
-  LC_DCHECK(!share.conditioned || sample.likeness.size() == sample.older.size());
+  LC_DCHECK(!share.conditioned || scale.likeness.size() == scale.older.size());
   const DistanceFusion fusion = share.conditioned
                                     ? DistanceFusion::MakeConditioned(sample.newer, basis.newer_self, share.weight)
                                     : DistanceFusion::Make(sample.older, sample.newer, share.weight);

@@ -1,6 +1,7 @@
 #include "server/engine/collection/row_samples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -56,13 +57,8 @@ std::vector<double> RowSample::DistancesTo(const BoundQuery& query) const {
   return distances;
 }
 
-const SampleLikeness* RowSample::likeness() const {
-  absl::call_once(made_, [this] {
-    std::optional<LikenessKernel> kernel = LikenessKernel::Make(rows);
-    if (!kernel) return;
-    std::vector<float> features = FeaturesOf(*kernel, *this);
-    likeness_.emplace(SampleLikeness{*std::move(kernel), std::move(features)});
-  });
+const LikenessKernel* RowSample::likeness() const {
+  absl::call_once(made_, [this] { likeness_ = LikenessKernel::Make(rows); });
   return likeness_ ? &*likeness_ : nullptr;
 }
 
@@ -73,19 +69,28 @@ bool RowSamples::StillStands(int64_t rows_then, uint64_t sequence_then, int64_t 
   return std::abs(rows - rows_then) <= share && changes <= std::max(kChangesMin, share);
 }
 
-absl::StatusOr<RowSamplePtr> RowSamples::Draw(const IndexView& view, uint32_t generation) const {
-  const uint32_t generations[] = {generation};
+absl::StatusOr<std::vector<std::vector<float>>> RowSamples::Read(std::span<const uint64_t> ids,
+                                                                 uint32_t generation) const {
   std::vector<std::string> embedding_keys;
-  for (const SampledRow& row : view.SampleRows(generations, generation, kRowsMax)) {
-    embedding_keys.push_back(keys::Embedding(collection_, generation, row.internal_id));
-  }
-  auto sample = std::make_shared<RowSample>();
+  for (const uint64_t id : ids) embedding_keys.push_back(keys::Embedding(collection_, generation, id));
+  std::vector<std::vector<float>> rows;
   for (const absl::StatusOr<std::string>& bytes : store_->MultiGet(Table::kEmbeddings, embedding_keys)) {
-    if (absl::IsNotFound(bytes.status())) continue;  // The item was replaced since the view was pinned.
+    std::vector<float>& row = rows.emplace_back();
+    if (absl::IsNotFound(bytes.status())) continue;
     LC_RETURN_IF_ERROR(bytes.status());
     LC_ASSIGN_OR_RETURN(EmbeddingRecord record, DecodeEmbedding(*bytes));
-    sample->rows.push_back(std::move(record.z));
+    row = std::move(record.z);
   }
+  return rows;
+}
+
+absl::StatusOr<RowSamplePtr> RowSamples::Draw(const IndexView& view, uint32_t generation) const {
+  const uint32_t generations[] = {generation};
+  std::vector<uint64_t> ids;
+  for (const SampledRow& row : view.SampleRows(generations, generation, kRowsMax)) ids.push_back(row.internal_id);
+  auto sample = std::make_shared<RowSample>();
+  LC_ASSIGN_OR_RETURN(sample->rows, Read(ids, generation));
+  std::erase_if(sample->rows, [](const std::vector<float>& row) { return row.empty(); });
   return RowSamplePtr(std::move(sample));
 }
 
@@ -120,63 +125,50 @@ RowSamplePtr RowSamples::CarriedOf(const RowSamplePtr& plain, const ServedAdapte
   return sample;
 }
 
-absl::StatusOr<RowSamplePtr> RowSamples::Read(std::span<const uint64_t> ids, uint32_t generation) const {
-  std::vector<std::string> embedding_keys;
-  for (const uint64_t id : ids) embedding_keys.push_back(keys::Embedding(collection_, generation, id));
-  auto sample = std::make_shared<RowSample>();
-  for (const absl::StatusOr<std::string>& bytes : store_->MultiGet(Table::kEmbeddings, embedding_keys)) {
-    std::vector<float>& row = sample->rows.emplace_back();
-    if (absl::IsNotFound(bytes.status())) continue;
-    LC_RETURN_IF_ERROR(bytes.status());
-    LC_ASSIGN_OR_RETURN(EmbeddingRecord record, DecodeEmbedding(*bytes));
-    row = std::move(record.z);
-  }
-  return RowSamplePtr(std::move(sample));
-}
-
-absl::StatusOr<std::vector<uint64_t>> RowSamples::CommonIds(const IndexView& view, uint32_t older, uint32_t newer,
-                                                            std::span<const ServedAdapter* const> adapters) const {
-  const bool known = !adapters.empty() && std::all_of(adapters.begin(), adapters.end(),
-                                                      [](const ServedAdapter* a) { return a->fit.held_out_from != 0; });
+absl::StatusOr<RowSamples::CommonRows> RowSamples::DrawCommon(const IndexView& view, uint32_t older, uint32_t newer,
+                                                              std::span<const ServedAdapter* const> adapters) const {
   const uint32_t generations[] = {newer};
   std::vector<uint64_t> all, held_out;
-  for (const SampledRow& row : view.SampleRows(generations, newer, kScaleLooks)) {
-    all.push_back(row.internal_id);
-    const auto holds = [&](const ServedAdapter* a) { return a->HeldOut(row.internal_id); };
-    if (known && std::all_of(adapters.begin(), adapters.end(), holds)) held_out.push_back(row.internal_id);
+  for (const SampledRow& row : view.SampleRows(generations, newer, kScaleLooks)) all.push_back(row.internal_id);
+  if (KnowHeldOut(adapters)) {
+    std::copy_if(all.begin(), all.end(), std::back_inserter(held_out),
+                 [&](uint64_t id) { return AllHeldOut(adapters, id); });
   }
   for (const std::vector<uint64_t>* ids : {&held_out, &all}) {
     if (ids->size() < DistanceScale::kRowsMin) continue;
-    LC_ASSIGN_OR_RETURN(const RowSamplePtr rows, Read(*ids, older));
-    std::vector<uint64_t> common;
-    for (size_t i = 0; i < ids->size(); ++i) {
-      if (!rows->rows[i].empty()) common.push_back((*ids)[i]);
+    LC_ASSIGN_OR_RETURN(std::vector<std::vector<float>> rows, Read(*ids, older));
+    std::vector<size_t> common;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (!rows[i].empty()) common.push_back(i);
     }
     if (common.size() < DistanceScale::kRowsMin) continue;
     // Evenly spread ones of those found.
     const size_t n = std::min(common.size(), static_cast<size_t>(kRowsMax));
-    for (size_t i = 0; i < n; ++i) common[i] = common[i * common.size() / n];
-    common.resize(n);
-    return common;
+    const auto by_older = std::make_shared<RowSample>(), by_newer = std::make_shared<RowSample>();
+    std::vector<uint64_t> chosen;
+    for (size_t i = 0; i < n; ++i) {
+      const size_t place = common[i * common.size() / n];
+      chosen.push_back((*ids)[place]);
+      by_older->rows.push_back(std::move(rows[place]));
+    }
+    LC_ASSIGN_OR_RETURN(by_newer->rows, Read(chosen, newer));
+    return CommonRows{by_older, by_newer};
   }
-  return std::vector<uint64_t>();
+  return CommonRows();
 }
 
 absl::StatusOr<ScaleSamplePtr> RowSamples::DrawScale(const IndexView& view, uint32_t older, uint32_t newer,
                                                      const RowSamplePtr& rows,
                                                      std::span<const ServedAdapter* const> adapters) {
   auto sample = std::make_shared<ScaleSample>();
-  LC_ASSIGN_OR_RETURN(const std::vector<uint64_t> common, CommonIds(view, older, newer, adapters));
-  const SampleLikeness* const likeness = rows->likeness();
-  if (common.empty()) {
+  LC_ASSIGN_OR_RETURN(CommonRows common, DrawCommon(view, older, newer, adapters));
+  sample->older = std::move(common.older);
+  sample->newer = std::move(common.newer);
+  if (sample->older == nullptr) {
     sample->older = rows;
     LC_ASSIGN_OR_RETURN(sample->newer, Of(view, newer));
-    if (likeness != nullptr) sample->features = likeness->features;
-  } else {
-    LC_ASSIGN_OR_RETURN(sample->older, Read(common, older));
-    LC_ASSIGN_OR_RETURN(sample->newer, Read(common, newer));
-    if (likeness != nullptr) sample->features = FeaturesOf(likeness->kernel, *sample->older);
   }
+  if (const LikenessKernel* const kernel = rows->likeness()) sample->features = FeaturesOf(*kernel, *sample->older);
   for (const ServedAdapter* adapter : adapters) {
     if (adapter->status.direction == AdapterDirection::kItem) sample->carried = Carried(*sample->older, *adapter);
   }

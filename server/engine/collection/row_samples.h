@@ -22,12 +22,6 @@
 
 namespace lightcone::server {
 
-// What tells how like a query is to the rows of a sample.
-struct SampleLikeness {
-  LikenessKernel kernel;
-  std::vector<float> features;  // features of the sample's rows, by row; zeros of an empty one
-};
-
 // Threads: immutable once its rows are set; const methods are safe from any thread.
 struct RowSample {
   // A row is empty where an adapter makes no vector of it.
@@ -37,11 +31,11 @@ struct RowSample {
   std::vector<double> DistancesTo(const BoundQuery& query) const;
 
   // Made at the first call. nullptr where the rows are too few or all alike.
-  const SampleLikeness* likeness() const;
+  const LikenessKernel* likeness() const;
 
  private:
   mutable absl::once_flag made_;
-  mutable std::optional<SampleLikeness> likeness_;
+  mutable std::optional<LikenessKernel> likeness_;
 };
 using RowSamplePtr = std::shared_ptr<const RowSample>;
 
@@ -90,12 +84,16 @@ class RowSamples {
     uint64_t sequence = 0;
   };
   absl::StatusOr<RowSamplePtr> Draw(const IndexView& view, uint32_t generation) const;
-  absl::StatusOr<RowSamplePtr> Read(std::span<const uint64_t> ids, uint32_t generation) const;
+  // By id; empty where the item was replaced, or never embedded by that generation.
+  absl::StatusOr<std::vector<std::vector<float>>> Read(std::span<const uint64_t> ids, uint32_t generation) const;
   absl::StatusOr<ScaleSamplePtr> DrawScale(const IndexView& view, uint32_t older, uint32_t newer,
                                            const RowSamplePtr& rows, std::span<const ServedAdapter* const> adapters);
-  // The internal ids of items that both embedded, at most kRowsMax.
-  absl::StatusOr<std::vector<uint64_t>> CommonIds(const IndexView& view, uint32_t older, uint32_t newer,
-                                                  std::span<const ServedAdapter* const> adapters) const;
+  // Rows of both by the same items, at most kRowsMax; nullptr where there are too few.
+  struct CommonRows {
+    RowSamplePtr older, newer;
+  };
+  absl::StatusOr<CommonRows> DrawCommon(const IndexView& view, uint32_t older, uint32_t newer,
+                                        std::span<const ServedAdapter* const> adapters) const;
   static bool StillStands(int64_t rows_then, uint64_t sequence_then, int64_t rows, uint64_t sequence);
 
   const Store* const store_;

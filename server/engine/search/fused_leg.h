@@ -30,7 +30,7 @@ class RowFeatures {
   // Forgets all that was made by another sample.
   void Use(const RowSamplePtr& sample);
 
-  const LikenessKernel& kernel() const { return sample_->likeness()->kernel; }
+  const LikenessKernel& kernel() const { return *sample_->likeness(); }
   // Empty: not known.
   std::span<const float> Of(uint64_t internal_id) const;
   // Those of the row, which are kept from now on. Valid until the next call. REQUIRES: Use; the sample has a kernel.

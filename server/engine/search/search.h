@@ -127,7 +127,7 @@ class SearchRun {
   struct BoundLeg {
     std::optional<BoundQuery> query, adapted_query, older_query;
     SearchRequest request;        // request that refers to the first two
-    SearchRequest older_request;  // request of the older vector, in the way that finds most
+    SearchRequest older_request;  // request of the older vector
     int64_t hits_asked = 0;       // hits that either request of a fused leg asks for
   };
   struct Candidate {

@@ -81,10 +81,10 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
   std::optional<QueryLikeness> likeness;
   OlderShare share = leg.share;
   if (share.conditioned) {
-    const SampleLikeness* const of_rows = rows->likeness();
+    const LikenessKernel* const kernel = rows->likeness();
     // The rows have become too few, or all alike, since the validation.
-    if (of_rows == nullptr) share = OlderShare();
-    if (of_rows != nullptr) older.likeness = &likeness.emplace(of_rows->kernel.Of(leg.older->z));
+    if (kernel == nullptr) share = OlderShare();
+    if (kernel != nullptr) older.likeness = &likeness.emplace(kernel->Of(leg.older->z));
     (*features)[leg.generation].Use(rows);
   }
   const DistanceFusion fusion = FusionOver(BasisOf({*rows, *seen, *scale}, older, newer), share);

@@ -47,12 +47,12 @@ size_t BestShare(std::span<const ProbeMeasures> by_share, const ProbeMeasures& o
 OlderWays OlderWaysOf(RowSamplePtr rows, const ProbeVectors& vectors, const Space& space, RankingWay plain) {
   LC_DCHECK(plain.queries.size() == vectors.size());
   OlderWays ways{std::move(plain), std::move(rows), {}};
-  const SampleLikeness* const likeness = space.metric == Metric::kCosine ? ways.rows->likeness() : nullptr;
+  const LikenessKernel* const kernel = space.metric == Metric::kCosine ? ways.rows->likeness() : nullptr;
   ways.likenesses.by_probe.resize(vectors.size());
-  if (likeness == nullptr) return ways;
-  ways.likenesses.kernel = &likeness->kernel;
+  if (kernel == nullptr) return ways;
+  ways.likenesses.kernel = kernel;
   for (size_t p = 0; p < vectors.size(); ++p) {
-    if (ways.plain.queries[p]) ways.likenesses.by_probe[p] = likeness->kernel.Of(*vectors[p]);
+    if (ways.plain.queries[p]) ways.likenesses.by_probe[p] = kernel->Of(*vectors[p]);
   }
   return ways;
 }

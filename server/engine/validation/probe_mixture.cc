@@ -74,16 +74,11 @@ absl::StatusOr<CommonItems> CommonItems::ReadHeldOut(Collection* collection,
                                                      std::span<const ProbeTarget> targets, Least least,
                                                      const RankingRun& run, uint64_t* fitted_pairs) {
   *fitted_pairs = 0;
-  bool known = !adapters.empty();
   for (const ServedAdapter* adapter : adapters) {
     *fitted_pairs = std::max(*fitted_pairs, static_cast<uint64_t>(adapter->fit.pairs));
-    known = known && adapter->fit.held_out_from != 0;
   }
-  if (known) {
-    const auto held_out = [&](uint64_t id) {
-      return std::all_of(adapters.begin(), adapters.end(),
-                         [id](const ServedAdapter* adapter) { return adapter->HeldOut(id); });
-    };
+  if (KnowHeldOut(adapters)) {
+    const auto held_out = [&](uint64_t id) { return AllHeldOut(adapters, id); };
     LC_ASSIGN_OR_RETURN(CommonItems items, Read(collection, generations, run, held_out));
     LC_ASSIGN_OR_RETURN(const bool enough, items.FoundBy(targets, least.probes, run));
     if (items.size() >= least.items && enough) {

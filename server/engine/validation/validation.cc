@@ -212,8 +212,6 @@ class Validation {
   absl::StatusOr<RankingWay> Self(uint32_t generation);
   absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
-  // Fills of_newer_.
-  absl::Status FindNearestNewer();
   // What searches that carry vectors of both generations would learn, beside every way that is in reach.
   absl::Status FillBeside(const GenerationRecord& older, PairWays* all);
   // What fused rankings are measured by: ranks, and the nearest older rows but those of items that the newer generation
@@ -231,7 +229,7 @@ class Validation {
   // generation's scale already. Sets `ends` to the measures of a gallery of old items alone and of new items alone.
   absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
                               WayReport* way, MixtureEnds* ends);
-  // Measures on the new generation's own items.
+  // Measures on the new generation's own items, and fills of_newer_, which pairs need.
   absl::Status MeasureNewer(ValidationReport* report);
   // If the new generation has embedded every item: compares its own queries with those of the generation that serves,
   // on items that both embedded.
@@ -246,7 +244,7 @@ class Validation {
   const GenerationRecord& newer_;
   std::vector<ProbeTarget> targets_;
   std::map<uint32_t, ProbeVectors> vectors_;
-  NearestRows of_newer_;  // nearest of the new generation's own rows, by one ranking
+  NearestRows of_newer_;  // nearest of the new generation's own rows; by its own queries first
 };
 
 absl::StatusOr<const ProbeVectors*> Validation::VectorsOf(uint32_t generation) {
@@ -332,17 +330,7 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, 
   }
 }
 
-absl::Status Validation::FindNearestNewer() {
-  if (!of_newer_.rows.empty()) return absl::OkStatus();
-  LC_ASSIGN_OR_RETURN(const RankingWay self, Self(newer_.generation));
-  uint64_t items = 0;
-  return RankGallery(input_.collection, newer_.generation, newer_.space, {&self, 1}, targets_, run_, &items, {},
-                     &of_newer_)
-      .status();
-}
-
 absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* pair) {
-  pair->item_generation = older.generation;
   PairWays all;
   LC_ASSIGN_OR_RETURN(all.ways, WaysTo(older));
   LC_RETURN_IF_ERROR(FillBeside(older, &all));
@@ -355,7 +343,6 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
       fused.push_back({0, beside.way + 1, beside.by_share[s], likenesses});
     }
   }
-  if (!fused.empty()) LC_RETURN_IF_ERROR(FindNearestNewer());
   NearestRows of_older;
   of_older.left_out = &of_newer_.ids;
   LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, older.generation, older.space, ways, targets_,
@@ -503,8 +490,8 @@ absl::Status Validation::MeasureNewer(ValidationReport* report) {
     of.push_back(&pair);
   }
   uint64_t items = 0;
-  LC_ASSIGN_OR_RETURN(const auto ranks,
-                      RankGallery(input_.collection, newer_.generation, newer_.space, ways, targets_, run_, &items));
+  LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, newer_.generation, newer_.space, ways, targets_,
+                                                    run_, &items, {}, &of_newer_));
   if (items == 0) return absl::OkStatus();
   report->new_self = FiguresOf(MeasuresOf(ranks[0]));
   for (size_t i = 0; i < of.size(); ++i) of[i]->reverse = FiguresOf(MeasuresOf(ranks[i + 1]));
@@ -529,9 +516,10 @@ absl::StatusOr<ValidationReport> Validation::Run() {
   }
   for (const uint32_t g : OlderHeads(input_.collection->progress(), newer_.generation)) {
     if (state_.Find(g) == nullptr || state_.Find(g)->retired) continue;
-    LC_RETURN_IF_ERROR(MeasurePair(*state_.Find(g), &report.pairs.emplace_back()));
+    report.pairs.emplace_back().item_generation = g;
   }
   LC_RETURN_IF_ERROR(MeasureNewer(&report));
+  for (PairReport& pair : report.pairs) LC_RETURN_IF_ERROR(MeasurePair(*state_.Find(pair.item_generation), &pair));
   const uint32_t active = state_.record.active_generation;
   if (report.pairs.empty() && report.new_self && active != 0 && active != newer_.generation) {
     LC_RETURN_IF_ERROR(MeasureReplaced(*state_.Find(active), &report.pairs.emplace_back()));
