@@ -68,6 +68,7 @@ Request RequestOf(const Flags& flags) {
   LC_SET_FIELD(expect_active)
   LC_SET_FIELD(expects_adapter)
   LC_SET_FIELD(tolerance)
+  LC_SET_FIELD(measure)
   LC_SET_FIELD(without_calibration)
   LC_SET_FIELD(share)
   LC_SET_FIELD(label_field)
@@ -100,6 +101,8 @@ Request RequestOf(const Flags& flags) {
   LC_SET_FIELD(profile)
   LC_SET_FIELD(wait_for_sequence)
   LC_SET_FIELD(canary_key)
+  LC_SET_FIELD(embed_older)
+  LC_SET_FIELD(refresh_top)
 #undef LC_SET_FIELD
   return request;
 }

@@ -1,6 +1,7 @@
 #include "stats/metrics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/dcheck.h"
@@ -41,11 +42,20 @@ std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const
 
 QueryRanking SummariseRanks(std::span<const std::size_t> relevant_ranks) {
   if (relevant_ranks.empty()) return {};
-  double sum = 0;
+  constexpr std::size_t kFirst = 10;
+  const auto gain = [](std::size_t rank) { return 1 / std::log2(static_cast<double>(rank) + 1); };
+  double sum = 0, gained = 0, possible = 0;
+  std::size_t among_first = 0;
   for (std::size_t j = 0; j < relevant_ranks.size(); ++j) {
     sum += static_cast<double>(j + 1) / static_cast<double>(relevant_ranks[j]);
+    if (j < kFirst) possible += gain(j + 1);
+    if (relevant_ranks[j] > kFirst) continue;
+    gained += gain(relevant_ranks[j]);
+    ++among_first;
   }
-  return {relevant_ranks[0], sum / static_cast<double>(relevant_ranks.size())};
+  const auto count = static_cast<double>(relevant_ranks.size());
+  const double findable = std::min(count, static_cast<double>(kFirst));
+  return {relevant_ranks[0], sum / count, gained / possible, static_cast<double>(among_first) / findable};
 }
 
 void RankingAccumulator::AddRanked(std::int64_t query_label, std::span<const std::int64_t> labels) {

@@ -28,6 +28,8 @@ std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const
 struct QueryRanking {
   std::size_t first = 0;  // rank of the first relevant item, from 1; 0 where nothing is relevant
   double ap = 0;          // average precision
+  double ndcg10 = 0;      // normalised discounted cumulative gain of the first 10, each relevant item gaining 1
+  double recall10 = 0;    // share of the relevant items, of 10 at most, that are among the first 10
 };
 // `relevant_ranks` as RelevantRanks returns them.
 QueryRanking SummariseRanks(std::span<const std::size_t> relevant_ranks);

@@ -24,6 +24,7 @@ struct GenerationFlags {
   bool activate = false, force = false, expects_adapter = false, no_adapter = false, wait = false;
   std::optional<double> tolerance;
   bool without_calibration = false;
+  std::string measure;
   std::optional<uint32_t> expect_active;
 };
 
@@ -303,6 +304,9 @@ void AddValidateFlags(CLI::App* app, GenerationFlags* flags) {
   AddGenerationArgument(app, &flags->generation);
   app->add_option("--tolerance", flags->tolerance,
                   "Loss against the older generation's own queries that the 95 % interval must exclude; default: 0.02");
+  app->add_option("--measure", flags->measure,
+                  "Measure to compare by: cmc1, cmc5, map, mrr, ndcg10, recall10, or several with weights, such as "
+                  "cmc1:2,map:1; default: CMC@1 and mAP, each for itself");
   app->add_option("--reference", flags->reference_generation,
                   "Generation trained alone on the same data, for P_com and P_up; 0: none");
   app->add_flag("--no-calibration", flags->without_calibration,

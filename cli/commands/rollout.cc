@@ -31,6 +31,7 @@ struct RolloutFlags {
   std::string adapter = "auto", label_field;
   std::optional<double> tolerance;
   bool without_calibration = false;
+  std::string measure;
   std::optional<double> embed_rate;
   double p99_ms_max = 0, canary_share = 0;
   uint32_t canary_searches = 1'000;
@@ -462,6 +463,7 @@ void AddRolloutFlags(CLI::App* app, RolloutFlags* flags) {
   app->add_option("--label-field", flags->label_field,
                   "Payload field with the items' classes, for the adapters' loss sup");
   app->add_option("--tolerance", flags->tolerance, "Tolerance, as in `generation validate`; default: 0.02");
+  app->add_option("--measure", flags->measure, "Measure to compare by, as in `generation validate`");
   app->add_option("--reference", flags->reference_generation, "Reference generation, as in `generation validate`");
   app->add_flag("--no-calibration", flags->without_calibration, "Plain distances alone, as in `generation validate`");
   app->add_option("--canary-share", flags->canary_share,

@@ -27,12 +27,12 @@ struct SearchFlags {
   std::string group_by;
   uint32_t groups = 10, group_size = 3;
   std::optional<uint32_t> k;
-  uint32_t generation = 0, offset = 0, ef = 0, nprobe = 0;
+  uint32_t generation = 0, offset = 0, ef = 0, nprobe = 0, refresh_top = 0;
   std::vector<std::string> older_vectors;
   uint64_t wait_for_sequence = 0;
   std::optional<double> target_recall, score_threshold, distance_max;
   PayloadFlags fields;
-  bool exact = false, with_payload = false, with_vector = false, profile = false;
+  bool embed_older = false, exact = false, with_payload = false, with_vector = false, profile = false;
 };
 
 absl::Status AddQueriesOfFile(const SearchFlags& flags, v1::SearchRequest* request) {
@@ -128,8 +128,12 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload, bo
     }
     json["results"].push_back(std::move(one));
   }
-  json.update(FieldsJson(response,
-                         {"serving_generation", "canary", "out_of_reach", "partial", "reach_overridden", "sequence"}));
+  json.update(FieldsJson(response, {"serving_generation", "canary", "out_of_reach", "partial", "reach_overridden",
+                                    "sequence", "older_error"}));
+  if (response.has_refresh()) {
+    json["refresh"] = FieldsJson(response.refresh(), {"candidates", "refreshed", "without_input", "late", "over_budget",
+                                                      "failed", "changed", "error"});
+  }
   if (response.has_profile()) json["profile"] = ProfileJson(response.profile());
   return json;
 }
@@ -151,6 +155,17 @@ std::string HitsText(const google::protobuf::RepeatedPtrField<v1::Hit>& hits, bo
     table.Add(std::move(row));
   }
   return table.empty() ? "no hits\n" : table.Text();
+}
+
+std::string RefreshText(const v1::SearchRefresh& refresh) {
+  std::string text = StrCat("embedded anew: ", refresh.refreshed(), " of ", refresh.candidates(), " older candidates");
+  for (const auto& [count, why] :
+       {std::pair(refresh.without_input(), "without a stored input"), std::pair(refresh.late(), "out of time"),
+        std::pair(refresh.over_budget(), "over the server's budget"), std::pair(refresh.failed(), "failed"),
+        std::pair(refresh.changed(), "changed meanwhile")}) {
+    if (count > 0) text += StrCat(", ", count, " ", why);
+  }
+  return text + (refresh.error().empty() ? "\n" : StrCat("; first error: ", refresh.error(), "\n"));
 }
 
 std::string AnswerText(const v1::SearchResponse& response, bool with_payload, bool grouped) {
@@ -177,6 +192,8 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload, bo
   if (response.canary()) text += StrCat("served by the canary, generation ", response.serving_generation(), "\n");
   if (response.reach_overridden()) text += "reach was overridden for evaluation\n";
   if (response.partial()) text += "partial: not everything was seen\n";
+  if (!response.older_error().empty()) text += StrCat("not ranked by both: ", response.older_error(), "\n");
+  if (response.has_refresh()) text += RefreshText(response.refresh());
   if (response.has_profile()) text += StrCat("\n", ProfileText(response.profile()));
   return text;
 }
@@ -238,6 +255,11 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
   app->add_option("--groups", flags->groups, "Most groups, with --group-by")->capture_default_str();
   app->add_option("--group-size", flags->group_size, "Most hits of a group, with --group-by")->capture_default_str();
   app->add_option("--generation", flags->generation, "Generation that embedded the query vector; 0: the active one");
+  app->add_flag("--embed-older", flags->embed_older,
+                "With --text or --image: the server embeds the query by older generations, too, and ranks their items "
+                "by both");
+  app->add_option("--refresh-top", flags->refresh_top,
+                  "Embeds those of the first so many candidates anew that older generations embedded; 0: none");
   app->add_flag("--exact", flags->exact, "Scan every row instead of walking the graph");
   app->add_option("--ef", flags->ef, "Length of the candidate queue of a graph walk; 0: the collection's setting");
   app->add_option("--nprobe", flags->nprobe, "Number of lists to read of an ivf segment; 0: the collection's setting");

@@ -34,7 +34,7 @@ OrderedJson WayJson(const v1::WayValidation& way) {
   }
   json.update(FieldsJson(way, {"in_reach", "figures", "cmc1_gain", "map_gain", "mixture", "dips"}));
   if (way.has_calibration()) json["calibration"] = CalibrationJson(way.calibration());
-  json.update(FieldsJson(way, {"missed?"}));
+  json.update(FieldsJson(way, {"missed?", "measure_gain?"}));
   return json;
 }
 
@@ -45,9 +45,10 @@ OrderedJson PairJson(const v1::PairValidation& pair) {
   json.update(FieldsJson(pair, {"every_item?", "old_self"}));
   json["ways"] = OrderedJson::array();
   for (const v1::WayValidation& way : pair.ways()) json["ways"].push_back(WayJson(way));
-  json.update(FieldsJson(
-      pair, {"reverse?", "common_items", "p_com_cmc1?", "p_com_map?", "p_up_cmc1?", "p_up_map?", "p_com_cmc1_interval?",
-             "p_com_map_interval?", "p_up_cmc1_interval?", "p_up_map_interval?", "summary"}));
+  json.update(
+      FieldsJson(pair, {"reverse?", "common_items", "p_com_cmc1?", "p_com_map?", "p_up_cmc1?", "p_up_map?",
+                        "p_com_cmc1_interval?", "p_com_map_interval?", "p_up_cmc1_interval?", "p_up_map_interval?",
+                        "own_cmc1_gain?", "own_map_gain?", "own_measure_gain?", "summary"}));
   return json;
 }
 
@@ -87,8 +88,9 @@ std::string CalibrationLines(const v1::PairValidation& pair) {
 }  // namespace
 
 OrderedJson ValidationJson(const v1::Validation& validation) {
-  OrderedJson json = FieldsJson(validation, {"passed", "outdated", "time", "tolerance", "reference_generation?",
-                                             "probe_sets", "probes", "probes_without", "missing_items", "new_self?"});
+  OrderedJson json =
+      FieldsJson(validation, {"passed", "outdated", "time", "tolerance", "measure", "reference_generation?",
+                              "probe_sets", "probes", "probes_without", "missing_items", "new_self?"});
   json["pairs"] = OrderedJson::array();
   for (const v1::PairValidation& pair : validation.pairs()) json["pairs"].push_back(PairJson(pair));
   return json;
@@ -108,6 +110,10 @@ std::string ValidationTable(const v1::Validation& validation) {
     for (const v1::WayValidation& way : pair.ways()) {
       const bool both = way.way() == v1::VALIDATION_WAY_BOTH;
       const bool chosen = pair.verdict() == v1::VALIDATION_VERDICT_PASSED && pair.chosen() == way.way();
+      if (way.has_measure_gain()) {
+        more += StrCat("gain in ", validation.measure(), " on items of ", old, ", ", both ? "old + new" : "new",
+                       ", way ", WayText(way), ": ", Shown(way.measure_gain()), "\n");
+      }
       add(both ? "old + new" : "new", old, WayText(way), way.figures(), Shown(way.cmc1_gain()), Shown(way.map_gain()),
           both                                              ? (pair.both_passes() ? "passes with both" : "-")
           : chosen                                          ? "passed, chosen"

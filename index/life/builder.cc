@@ -110,6 +110,7 @@ absl::StatusOr<std::optional<absl::Duration>> Builder::WorkOnce() {
   rewrites_.Start();
   if (!job) {
     absl::ReleasableMutexLock lock(&state_.mu);
+    if (checks_.AnyDamaged()) return absl::ZeroDuration();  // A check has found it since.
     const bool flushing = !state_.checkpoint_due && state_.flush.pending();
     if (flushing && !state_.unchecked.empty()) {  // Damage that checks find is mended before a flush is answered.
       lock.Release();

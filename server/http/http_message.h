@@ -23,6 +23,10 @@ struct HttpCaller {
   bool Sees(const std::string& collection) const {
     return principal == nullptr || principal->MayUse(scopes, collection);
   }
+  // Whether the caller may write to the collection, whatever the route's scopes are.
+  bool MayWrite(const std::string& collection) const {
+    return principal == nullptr || principal->MayUse(auth::kWrite, collection);
+  }
   bool SeesAll() const { return principal == nullptr || principal->MayUseAll(scopes); }
 };
 

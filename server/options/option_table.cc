@@ -297,6 +297,12 @@ void AddEncoder(std::vector<Option>* out) {
   out->push_back(Whole("encoder.memory_bytes_max", FIELD(engine.encoder_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes", "Memory that the process of an encoder may ask for; 0: no limit.",
                         "Raise it for encoders that need more."}));
+  out->push_back(
+      Whole("encoder.refresh_items_per_second_max", FIELD(engine.refresh_items_per_second_max), 0, 1'000'000,
+            {"items/s",
+             "Stored inputs that searches with `refresh_top` may have embedded, of all collections together; 0: such "
+             "searches are refused.",
+             "Lower it where embeddings cost money, or where searches with `refresh_top` slow others down."}));
   out->push_back(Choice(
       "encoder.sandbox", [](const ServerConfig& c) { return std::string(LockModeName(c.engine.encoder_sandbox)); },
       [](ServerConfig& c, const std::string& v) {

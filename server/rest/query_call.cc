@@ -1,6 +1,7 @@
 #include "server/rest/query_call.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/status.h"
@@ -28,6 +29,8 @@ absl::Status ReadParams(const RestCall& call, const Fields& body, SearchCall* se
   LC_ASSIGN_OR_RETURN(search->exact, params.Flag("exact", false));
   LC_ASSIGN_OR_RETURN(const int64_t ef, params.Whole("hnsw_ef", 0, 0, call.engine.options().limits.ef_max));
   search->ef = search->exact ? 0 : static_cast<int>(ef);
+  LC_ASSIGN_OR_RETURN(search->embed_older, params.Flag("embed_older", false));
+  LC_ASSIGN_OR_RETURN(search->refresh_top, params.Whole("refresh_top", 0, 0, std::numeric_limits<uint32_t>::max()));
   return absl::OkStatus();
 }
 
@@ -182,6 +185,20 @@ std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts
   return ScoredPointText(hit, ScoreOf(metric, hit.distance), parts);
 }
 
+std::string RefreshText(const PointQuery& query) {
+  if (!query.refresh) return "";
+  const SearchRefresh& refresh = *query.refresh;
+  const json shown = {{"candidates", refresh.candidates},
+                      {"refreshed", refresh.refreshed},
+                      {"without_input", refresh.without_input},
+                      {"late", refresh.late},
+                      {"over_budget", refresh.over_budget},
+                      {"failed", refresh.failed},
+                      {"changed", refresh.changed},
+                      {"error", refresh.error}};
+  return ",\"refresh\":" + TextOfJson(shown);
+}
+
 absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* query, Metric* metric) {
   SearchCall& search = query->search;
   LC_ASSIGN_OR_RETURN(const CollectionStatus status, call.engine.GetCollection(search.collection));
@@ -195,10 +212,12 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
   if (answer.results.size() != 1) return Internal("a search of one query without an answer");
   QueryAnswer& found = answer.results[0];
   LC_RETURN_IF_ERROR(found.status);
+  query->refresh = std::move(answer.refresh);
   return std::move(found);
 }
 
-absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query) {
+absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery* given) {
+  PointQuery& query = *given;
   SearchCall& search = query.search;
   const auto wanted = static_cast<size_t>(search.k);
   const auto offset = static_cast<ptrdiff_t>(search.offset);

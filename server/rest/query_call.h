@@ -20,6 +20,7 @@ struct PointQuery {
   std::optional<double> score_threshold;  // as Qdrant's clients mean it
   std::vector<ItemId> left_out;           // points that the query is made of
   std::optional<Diversity> diversity;     // how unlike each other the hits are wanted
+  std::optional<SearchRefresh> refresh;   // what the answer says of params.refresh_top
 };
 
 // Reads everything but the query itself: filter, limit, offset, params, score_threshold and the parts of the hits. The
@@ -43,7 +44,10 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
 // A hit with its score by the metric.
 std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts);
 
+// "refresh" beside the points; empty where nothing was to be embedded anew.
+std::string RefreshText(const PointQuery& query);
+
 // The hits, each with its score: the cosine, the dot product, or the distance.
-absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery query);
+absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery* query);
 
 }  // namespace lightcone::server

@@ -200,6 +200,7 @@ absl::StatusOr<std::string> RestApi::Call(const Endpoint& endpoint, const HttpRe
     call.context.deadline = deadline;
     call.context.caller = request.caller.name();
     call.context.sees = [&request](const std::string& collection) { return request.caller.Sees(collection); };
+    call.context.may_write = [&request](const std::string& collection) { return request.caller.MayWrite(collection); };
     call.context.answer_bytes_max = engine->options().limits.answer_bytes_max;
     LC_RETURN_IF_ERROR(call.QueryFlag("wait", false).status());  // before anything is changed
     return endpoint.answer(call);

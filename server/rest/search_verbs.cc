@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<std::string>> SearchOnce(const RestCall& call, const 
   LC_RETURN_IF_ERROR(RefuseGroupParts(body));
   LC_ASSIGN_OR_RETURN(PointQuery query, PointQueryOf(call, body, /*limit_by_default=*/0));
   LC_RETURN_IF_ERROR(ReadSearchVector(call, body, &query));
-  return RunPointQuery(call, std::move(query));
+  return RunPointQuery(call, &query);
 }
 
 absl::StatusOr<std::vector<std::string>> RecommendOnce(const RestCall& call, const json& search,
@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<std::string>> RecommendOnce(const RestCall& call, con
   LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(search, path));
   LC_ASSIGN_OR_RETURN(PointQuery query, PointQueryOf(call, body, /*limit_by_default=*/0));
   LC_RETURN_IF_ERROR(ReadExamples(call, body, &query));
-  return RunPointQuery(call, std::move(query));
+  return RunPointQuery(call, &query);
 }
 
 // A query without a query lists points by their ids, with a score of 0.
@@ -65,8 +65,8 @@ Answer QueryOnce(const RestCall& call, const json& given, const std::string& pat
   const json* asked = body.Find("query");
   if (asked == nullptr) return ListPoints(call, body, std::move(query));
   LC_RETURN_IF_ERROR(ReadPointQuery(call, *asked, body.At("query"), &query));
-  LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, RunPointQuery(call, std::move(query)));
-  return StrCat("{\"points\":", ListText(points), "}");
+  LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, RunPointQuery(call, &query));
+  return StrCat("{\"points\":", ListText(points), RefreshText(query), "}");
 }
 
 // The answers to the array "searches", each by `search_once`. An error of one is an error of all, as at Qdrant.

@@ -417,6 +417,8 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   if (request.has_distance_max()) call.distance_max = request.distance_max();
   call.payload = FromWire(request.payload());
   if (request.has_group_by()) call.group_by = FromWire(request.group_by());
+  call.refresh_top = request.refresh_top();
+  call.embed_older = request.embed_older();
   call.canary_key = request.canary_key();
   call.model = request.model();
   call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());

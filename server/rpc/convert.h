@@ -78,7 +78,7 @@ PutAdapterCall FromWire(const v1::PutAdapterRequest& request);
 DropAdapterCall FromWire(const v1::DropAdapterRequest& request);
 absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode);
 StartBackfillCall FromWire(const v1::BackfillStartRequest& request);
-ValidateCall FromWire(const v1::ValidateRequest& request);
+absl::StatusOr<ValidateCall> FromWire(const v1::ValidateRequest& request);
 FitAdapterCall FromWire(const v1::FitAdapterRequest& request);
 SetCanaryCall FromWire(const v1::SetCanaryRequest& request);
 absl::StatusOr<PutProbesCall> FromWire(const v1::PutProbesRequest& request);

@@ -133,6 +133,17 @@ void ToWire(const SearchProfile& profile, v1::SearchProfile* out) {
   out->set_payloads_read(static_cast<uint64_t>(profile.payloads_read));
 }
 
+void ToWire(SearchRefresh refresh, v1::SearchRefresh* out) {
+  out->set_candidates(static_cast<uint32_t>(refresh.candidates));
+  out->set_refreshed(static_cast<uint32_t>(refresh.refreshed));
+  out->set_without_input(static_cast<uint32_t>(refresh.without_input));
+  out->set_late(static_cast<uint32_t>(refresh.late));
+  out->set_over_budget(static_cast<uint32_t>(refresh.over_budget));
+  out->set_failed(static_cast<uint32_t>(refresh.failed));
+  out->set_changed(static_cast<uint32_t>(refresh.changed));
+  out->set_error(std::move(refresh.error));
+}
+
 }  // namespace
 
 void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
@@ -158,6 +169,8 @@ void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
   out->set_reach_overridden(answer.reach_overridden);
   out->set_canary(answer.canary);
   if (answer.profile) ToWire(*answer.profile, out->mutable_profile());
+  out->set_older_error(std::move(answer.older_error));
+  if (answer.refresh) ToWire(std::move(*answer.refresh), out->mutable_refresh());
 }
 
 void ToWire(StoredItem item, v1::StoredItem* out) {

@@ -61,6 +61,9 @@ void ToWire(const RankingFigures& figures, v1::RankingFigures* out) {
   ToWire(figures.cmc1, out->mutable_cmc1());
   ToWire(figures.cmc5, out->mutable_cmc5());
   ToWire(figures.map, out->mutable_map());
+  if (figures.mrr.samples > 0) ToWire(figures.mrr, out->mutable_mrr());
+  if (figures.ndcg10.samples > 0) ToWire(figures.ndcg10, out->mutable_ndcg10());
+  if (figures.recall10.samples > 0) ToWire(figures.recall10, out->mutable_recall10());
 }
 
 v1::ValidationWay WayOf(AdapterMode way) {
@@ -121,6 +124,7 @@ void ToWire(const WayReport& way, v1::WayValidation* out) {
   out->set_dips(way.dips);
   if (way.calibration) ToWire(*way.calibration, out->mutable_calibration());
   if (way.missed) out->set_missed(*way.missed);
+  if (way.measure_gain) ToWire(*way.measure_gain, out->mutable_measure_gain());
 }
 
 void ToWire(const PairReport& pair, v1::PairValidation* out) {
@@ -143,6 +147,9 @@ void ToWire(const PairReport& pair, v1::PairValidation* out) {
   if (pair.p_com_map_interval) ToWire(*pair.p_com_map_interval, out->mutable_p_com_map_interval());
   if (pair.p_up_cmc1_interval) ToWire(*pair.p_up_cmc1_interval, out->mutable_p_up_cmc1_interval());
   if (pair.p_up_map_interval) ToWire(*pair.p_up_map_interval, out->mutable_p_up_map_interval());
+  if (pair.own_cmc1_gain) ToWire(*pair.own_cmc1_gain, out->mutable_own_cmc1_gain());
+  if (pair.own_map_gain) ToWire(*pair.own_map_gain, out->mutable_own_map_gain());
+  if (pair.own_measure_gain) ToWire(*pair.own_measure_gain, out->mutable_own_measure_gain());
   out->set_summary(TextOf(pair));
 }
 
@@ -159,12 +166,18 @@ void ToWire(const ValidationReport& report, v1::Validation* out) {
   out->set_missing_items(report.missing_items);
   if (report.new_self) ToWire(*report.new_self, out->mutable_new_self());
   for (const PairReport& pair : report.pairs) ToWire(pair, out->add_pairs());
+  out->set_measure(ParsableText(report.measure));
 }
 
-ValidateCall FromWire(const v1::ValidateRequest& request) {
-  ValidateCall call{request.request_id(), request.collection(),           request.generation(),
-                    std::nullopt,         request.reference_generation(), !request.without_calibration()};
+absl::StatusOr<ValidateCall> FromWire(const v1::ValidateRequest& request) {
+  ValidateCall call;
+  call.request_id = request.request_id();
+  call.collection = request.collection();
+  call.generation = request.generation();
   if (request.has_tolerance()) call.tolerance = request.tolerance();
+  call.reference_generation = request.reference_generation();
+  LC_ASSIGN_OR_RETURN(call.measure, ParseGateMeasure(request.measure()));
+  call.calibrate = !request.without_calibration();
   return call;
 }
 

@@ -68,6 +68,11 @@ absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std:
       return caller.principal->MayUse(caller.access->needed, collection);
     };
   }
+  if (!caller.principal->MayUseAll(auth::kWrite)) {
+    context->may_write = [caller](const std::string& collection) {
+      return caller.principal->MayUse(auth::kWrite, collection);
+    };
+  }
   return caller;
 }
 

@@ -155,7 +155,8 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   }
   Unary* Validate(Context* context, const v1::ValidateRequest* request, v1::ValidateResponse* response) override {
     return Operate(context, "Generations/Validate", request, [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(*response->mutable_job(), core_->engine().ValidateGeneration(FromWire(*request)));
+      LC_ASSIGN_OR_RETURN(const ValidateCall call, FromWire(*request));
+      LC_ASSIGN_OR_RETURN(*response->mutable_job(), core_->engine().ValidateGeneration(call));
       return absl::OkStatus();
     });
   }

@@ -93,8 +93,10 @@ class RetrievalService final : public CheckedService<CallbackService> {
   }
 
   Unary* Search(Context* context, const v1::SearchRequest* request, v1::SearchResponse* response) override {
-    // A search that may have to wait for a write must not hold a thread that others could search on.
-    Lane& lane = request->wait_for_sequence() == 0 ? core_->read_lane() : core_->wait_lane();
+    // A search that may have to wait, for a write or for an encoder, must not hold a thread that others could search
+    // on.
+    const bool waits = request->wait_for_sequence() != 0 || request->refresh_top() != 0;
+    Lane& lane = waits ? core_->wait_lane() : core_->read_lane();
     return StartUnary(core_, &lane, context, kSearchMethod, request,
                       [=, this](const CallContext& call) -> absl::Status {
                         const absl::Time started = absl::Now();

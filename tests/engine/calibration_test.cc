@@ -7,6 +7,7 @@
 #include "adapter_world.h"
 #include "server/engine/collection/reach.h"
 #include "server/engine/validation/validation.h"
+#include "server/engine/validation/verdict.h"
 #include "store/keys.h"
 #include "validated.h"
 
@@ -488,7 +489,7 @@ TEST(Decide, ADipThatAWinningCalibrationMendsIsNone) {
   const auto verdict = [](const WayReport& way) {
     PairReport pair;
     pair.ways = {way};
-    Decide(0.02, &pair);
+    Decide(0.02, {}, &pair);
     return pair.verdict;
   };
   EXPECT_EQ(verdict(DippingWay(/*wins=*/true, /*dips=*/false)), Verdict::kPassed);

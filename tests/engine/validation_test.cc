@@ -178,13 +178,16 @@ class GateTest : public EngineTest {
     call.collection = collection;
     call.generation = generation;
     call.reference_generation = reference;
+    return Validated(call);
+  }
+  GenerationStatus Validated(const ValidateCall& call) {
     const auto id = engine_->ValidateGeneration(call);
     EXPECT_TRUE(id.ok()) << id.status();
     if (!id.ok()) return {};
     JobStatus job = *engine_->GetJob(*id);
     for (; !job.final(); job = *engine_->GetJob(*id)) std::this_thread::yield();
     EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
-    return *engine_->GetGeneration(collection, generation);
+    return *engine_->GetGeneration(call.collection, call.generation);
   }
   absl::Status TryActivate(uint32_t generation, const std::string& force_because = "") {
     ActivateCall call;
@@ -502,6 +505,7 @@ TEST_F(GateTest, FiguresAreThoseOfAPlainRanking) {
   ASSERT_TRUE(engine_->PutProbes(call).ok());
   const GenerationStatus now = Validate(2);
   RankingAccumulator truth({1, 5});
+  double mrr = 0, ndcg10 = 0, recall10 = 0;
   std::vector<int64_t> labels;
   for (uint64_t id = 0; id < kItems; ++id) labels.push_back(static_cast<int64_t>(id % kClasses));
   for (uint64_t i = 0; i < queries.size(); ++i) {
@@ -511,7 +515,19 @@ TEST_F(GateTest, FiguresAreThoseOfAPlainRanking) {
       for (int d = 0; d < kOld; ++d) sum += (queries[i][d] - z[d]) * (queries[i][d] - z[d]);
       distances.push_back(sum);
     }
-    truth.Add(SummariseRanks(RelevantRanks(labels[i * 7], distances, labels, i * 7)));
+    const std::vector<size_t> ranks = RelevantRanks(labels[i * 7], distances, labels, i * 7);
+    truth.Add(SummariseRanks(ranks));
+    mrr += 1.0 / static_cast<double>(ranks[0]) / 40;
+    double gained = 0, possible = 0, among = 0;
+    for (size_t rank = 1; rank <= 10; ++rank) {
+      const double gain = 1 / std::log2(static_cast<double>(rank + 1));
+      const bool relevant = std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+      possible += gain;  // Each class has more than ten items.
+      gained += relevant ? gain : 0;
+      among += relevant ? 1 : 0;
+    }
+    ndcg10 += gained / possible / 40;
+    recall10 += among / 10 / 40;
   }
   const RankingMetrics expected = truth.Finish();
   const RankingFigures& found = now.validation->pairs[0].old_self;
@@ -519,6 +535,28 @@ TEST_F(GateTest, FiguresAreThoseOfAPlainRanking) {
   EXPECT_NEAR(found.cmc1.value, expected.cmc[0], 1e-9);
   EXPECT_NEAR(found.cmc5.value, expected.cmc[1], 1e-9);
   EXPECT_NEAR(found.map.value, expected.map, 1e-6);
+  EXPECT_NEAR(found.mrr.value, mrr, 1e-6);
+  EXPECT_NEAR(found.ndcg10.value, ndcg10, 1e-6);
+  EXPECT_NEAR(found.recall10.value, recall10, 1e-6);
+}
+
+TEST_F(GateTest, TheNamedMeasureDecidesAndIsInTheReport) {
+  RegisterModel(kOld, 1);
+  // A compatible model: better by every measure.
+  PutProbesFor([&](const auto& h) { return CompatibleModel(h); }, 600);
+  ValidateCall call;
+  call.collection = "c";
+  call.generation = 2;
+  call.measure = *ParseGateMeasure("ndcg10:1,mrr:1");
+  const auto report = Validated(call).validation;
+  ASSERT_NE(report, nullptr);
+  EXPECT_TRUE(report->passed);
+  EXPECT_EQ(TextOf(report->measure), "0.5 mrr + 0.5 ndcg10");
+  const WayReport& way = report->pairs.at(0).ways.at(0);
+  ASSERT_TRUE(way.measure_gain.has_value());
+  const RankingFigures& old = report->pairs[0].old_self;
+  const double gain = (way.figures.mrr.value - old.mrr.value + way.figures.ndcg10.value - old.ndcg10.value) / 2;
+  EXPECT_NEAR(way.measure_gain->value, gain, 1e-9);
 }
 
 }  // namespace

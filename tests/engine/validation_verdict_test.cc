@@ -1,6 +1,7 @@
 // What a validation's figures decide, how long that holds, and its record. The figures themselves: validation_test.cc.
 #include "engine_testing.h"
 #include "server/engine/validation/validation.h"
+#include "server/engine/validation/verdict.h"
 
 namespace lightcone::server {
 namespace {
@@ -26,7 +27,7 @@ TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
   PairReport pair =
       PairWith({WayWith(AdapterMode::kNone, 0.5, 0.01, -0.01), WayWith(AdapterMode::kQuery, 0.6, 0.1, 0.05),
                 WayWith(AdapterMode::kItem, 0.7, 0.2, 0.1, /*dips=*/true)});
-  Decide(0.02, &pair);
+  Decide(0.02, {}, &pair);
   EXPECT_EQ(pair.verdict, Verdict::kPassed);
   EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
 }
@@ -36,7 +37,7 @@ TEST(Decide, AnItemAdapterCarriesEveryItemWhereItsCandidatesMissMoreThanTheToler
     WayReport way = WayWith(mode, 0.7, 0.1, low);
     way.missed = missed;
     PairReport pair = PairWith({WayWith(AdapterMode::kNone, 0.1, -0.5, -0.6), std::move(way)});
-    Decide(0.02, &pair);
+    Decide(0.02, {}, &pair);
     EXPECT_EQ(pair.chosen, mode);
     return pair.every_item;
   };
@@ -47,6 +48,60 @@ TEST(Decide, AnItemAdapterCarriesEveryItemWhereItsCandidatesMissMoreThanTheToler
   EXPECT_TRUE(every_item(0.01, AdapterMode::kItem, -0.015)) << "the tolerance is not given twice";
   EXPECT_FALSE(every_item(0.004, AdapterMode::kItem, -0.015));
   EXPECT_FALSE(every_item(0, AdapterMode::kItem, -0.02));
+}
+
+TEST(Decide, AsksForTheNamedMeasureAloneAndOrdersWaysByIt) {
+  const GateMeasure ndcg = *ParseGateMeasure("ndcg10");
+  const auto way = [](AdapterMode mode, double ndcg10, double gain, double low) {
+    WayReport way = WayWith(mode, /*map=*/1 - ndcg10, /*gain=*/-0.1, /*low=*/-0.2);  // worse in CMC@1 and mAP
+    way.figures.ndcg10 = {ndcg10, ndcg10, ndcg10, 100};
+    way.measure_gain = {gain, low, gain, 100};
+    return way;
+  };
+  PairReport pair = PairWith({way(AdapterMode::kNone, 0.5, 0.1, 0.05), way(AdapterMode::kQuery, 0.7, 0.3, 0.2),
+                              way(AdapterMode::kItem, 0.6, 0.2, 0.1)});
+  Decide(0.02, ndcg, &pair);
+  EXPECT_EQ(pair.verdict, Verdict::kPassed);
+  EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
+  pair = PairWith({way(AdapterMode::kQuery, 0.7, -0.01, -0.02)});
+  Decide(0.02, ndcg, &pair);
+  EXPECT_EQ(pair.verdict, Verdict::kWorse);
+  pair = PairWith({way(AdapterMode::kQuery, 0.7, 0.01, -0.03)});
+  Decide(0.02, ndcg, &pair);
+  EXPECT_EQ(pair.verdict, Verdict::kUncertain);
+}
+
+TEST(GateMeasureText, IsReadWithItsWeightsAndMistakesAreNamed) {
+  EXPECT_FALSE(ParseGateMeasure("")->named());
+  EXPECT_EQ(TextOf(GateMeasure()), "CMC@1 and mAP");
+  EXPECT_EQ(TextOf(*ParseGateMeasure("mrr")), "mrr");
+  const auto both = ParseGateMeasure("map:1,cmc1:3");
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(TextOf(*both), "0.75 cmc1 + 0.25 map");
+  EXPECT_EQ(ParseGateMeasure(ParsableText(*both))->weights, both->weights);
+  EXPECT_EQ(ParsableText(*ParseGateMeasure("recall10:7")), "recall10");
+  for (const char* const text : {"map@10", "map,", ",", "map:0", "map:-1", "map:x", "map:", "map:inf",
+                                 "map:1e308,mrr:1e308", "map,map", "MAP"}) {
+    EXPECT_TRUE(Fails(ParseGateMeasure(text), Code::kInvalidArgument, {"'measure'", text, "ndcg10"})) << text;
+  }
+}
+
+TEST(ValidationText, SaysSoWhereTheNewModelItselfIsNoBetter) {
+  PairReport pair = PairWith({WayWith(AdapterMode::kQuery, 0.5, -0.1, -0.2)});
+  pair.verdict = Verdict::kWorse;
+  pair.old_self.cmc1 = pair.old_self.map = {0.6, 0.5, 0.7, 100};
+  pair.common_items = 200;
+  const std::string says = "the new model itself is no better than the old one here";
+  EXPECT_EQ(TextOf(pair).find(says), std::string::npos) << "nothing was measured";
+  pair.own_cmc1_gain = Estimate{-0.05, -0.1, 0.01, 100};
+  pair.own_map_gain = Estimate{0.05, 0.01, 0.1, 100};
+  EXPECT_NE(TextOf(pair).find(says + " in one measure: its own queries on 200 items"), std::string::npos);
+  pair.own_map_gain = Estimate{0, -0.1, 0.1, 100};
+  EXPECT_NE(TextOf(pair).find(says + ": its own queries"), std::string::npos);
+  pair.own_cmc1_gain = pair.own_map_gain = Estimate{0.1, 0.05, 0.2, 100};
+  EXPECT_EQ(TextOf(pair).find(says), std::string::npos);
+  pair.own_measure_gain = Estimate{-0.01, -0.05, 0.2, 100};
+  EXPECT_NE(TextOf(pair).find(says), std::string::npos) << "the named measure counts alone";
 }
 
 CollectionState StateOf(uint32_t generations) {
@@ -94,7 +149,7 @@ TEST(CheckCurrent, AComparisonWithWhatServedCountsWhileThatServes) {
 TEST(Decide, SaysWhyNoWayPasses) {
   const auto verdict = [](std::vector<WayReport> ways) {
     PairReport pair = PairWith(std::move(ways));
-    Decide(0.02, &pair);
+    Decide(0.02, {}, &pair);
     return pair.verdict;
   };
   EXPECT_EQ(verdict({}), Verdict::kUnmeasured);
@@ -118,6 +173,10 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   pair.chosen = AdapterMode::kItem;
   pair.ways[0].missed = 0.25;
   pair.every_item = true;
+  report.measure = *ParseGateMeasure("ndcg10:1,map:2");
+  pair.ways[0].measure_gain = Estimate{0.25, 0.125, 0.5, 9};
+  pair.ways[0].figures.ndcg10 = {0.5, 0.25, 0.75, 9};
+  pair.own_cmc1_gain = Estimate{0.5, 0.25, 0.75, 9};
   pair.p_com_map = 0.4;
   pair.p_com_map_interval = {0.4, 0.3, 0.55, 9};
   report.pairs.push_back(pair);
@@ -127,6 +186,10 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   EXPECT_EQ(Encode(*read), bytes);
   EXPECT_TRUE(read->pairs.at(0).every_item);
   EXPECT_EQ(read->pairs.at(0).ways.at(0).missed, 0.25);
+  EXPECT_EQ(TextOf(read->measure), "0.667 map + 0.333 ndcg10");
+  EXPECT_EQ(read->pairs.at(0).ways.at(0).figures.ndcg10.value, 0.5);
+  EXPECT_EQ(read->pairs.at(0).ways.at(0).figures.mrr.samples, 0);
+  EXPECT_EQ(read->pairs.at(0).own_cmc1_gain->high, 0.75);
   const auto decode_with = [&](const std::string& was, const std::string& is) {
     std::string bad = bytes;
     bad.replace(bad.find(was), was.size(), is);

@@ -17,6 +17,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Labels = std::vector<std::int64_t>;
 
+TEST(SummariseRanks, HasGainAndRecallOfTheFirstTen) {
+  const std::size_t ranks[] = {2, 3, 11};
+  const QueryRanking some = SummariseRanks(ranks);
+  const double possible = 1 + 1 / std::log2(3.0) + 1 / std::log2(4.0);
+  EXPECT_NEAR(some.ndcg10, (1 / std::log2(3.0) + 1 / std::log2(4.0)) / possible, 1e-12);
+  EXPECT_NEAR(some.recall10, 2.0 / 3, 1e-12);
+  std::vector<std::size_t> many(20);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = i + 1;
+  EXPECT_NEAR(SummariseRanks(many).ndcg10, 1, 1e-12) << "ten of twenty are as many as ten places hold";
+  EXPECT_NEAR(SummariseRanks(many).recall10, 1, 1e-12);
+  EXPECT_EQ(SummariseRanks({}).ndcg10, 0);
+}
+
 TEST(RankingMetrics, CountsHitsAndPrecisionOfAHandMadeRanking) {
   RankingAccumulator accumulator({1, 2, 10});
   accumulator.AddRanked(7, Labels{7, 1, 7, 2});  // AP = (1 + 2/3)/2

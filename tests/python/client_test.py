@@ -117,6 +117,10 @@ class Items(ServerCase):
             self.client.search("modelled", vectors(1)[0], model="other")
         with self.assertRaisesRegex(lightcone.FailedPrecondition, "no encoder"):
             self.client.search("modelled", text="words")
+        with self.assertRaisesRegex(lightcone.FailedPrecondition, "no encoder that could embed candidates"):
+            self.client.search("modelled", vectors(1)[0], refresh_top=5)
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "'refresh_top' is 1001"):
+            self.client.search_many("modelled", vectors(2), refresh_top=1001)
         with self.assertRaisesRegex(lightcone.FailedPrecondition, "no encoder"):
             self.client.upsert("modelled", [3], texts=["words"])
         with self.assertRaisesRegex(lightcone.FailedPrecondition, "encoder.endpoint_hosts"):

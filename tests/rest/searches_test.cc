@@ -77,6 +77,17 @@ TEST_F(RestSearches, HitsHaveThePartsThatWereAskedFor) {
   EXPECT_EQ(Post("/collections/c/points/search?generation=2", {{"vector", {1, 0}}, {"limit", 1}}).status, 404);
 }
 
+TEST_F(RestSearches, CandidatesAreEmbeddedAnewWhereThereIsAnEncoder) {
+  Fill("Cosine");
+  const auto post = [&](const json& refresh_top) {
+    return Post("/collections/c/points/query", {{"query", {2, 0}}, {"params", {{"refresh_top", refresh_top}}}});
+  };
+  EXPECT_FALSE(post(0).result().contains("refresh"));
+  EXPECT_THAT(post(5).error(), HasSubstr("no encoder that could embed candidates"));
+  EXPECT_THAT(post(1001).error(), HasSubstr("'refresh_top' is 1001"));
+  EXPECT_THAT(post(-1).error(), HasSubstr("params.refresh_top"));
+}
+
 TEST_F(RestSearches, AQueryWithoutAQueryListsScoredPoints) {
   Fill("Cosine");
   const json points =

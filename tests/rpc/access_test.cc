@@ -133,6 +133,22 @@ TEST_F(AccessTest, EveryMethodTakesTheKeysThatItsScopesPromise) {
   EXPECT_EQ(PromisedScopes().size(), MethodNames().size());
 }
 
+TEST_F(AccessTest, ASearchThatWritesIsToldWhetherItsKeyMayWrite) {
+  Serve(KeyLine("read", auth::kRead) + KeyLine("both", auth::kRead | auth::kWrite, {"mine", "theirs"}) +
+        KeyLine("all", auth::kAdmin));
+  std::string told;
+  engine_.on_search = [&told](const SearchCall&, const CallContext& context) {
+    for (const char* const collection : {"mine", "other"}) {
+      told += !context.may_write ? 'a' : context.may_write(collection) ? 'y' : 'n';
+    }
+    return SearchAnswer{};
+  };
+  for (const char* const key : {"read-key", "both-key", "all-key"}) {
+    EXPECT_TRUE(Call("Retrieval/Search", "mine", key).status.ok()) << key;
+  }
+  EXPECT_EQ(told, "nnynaa");
+}
+
 TEST_F(AccessTest, HealthAndReflectionAreOpen) {
   Serve(KeyLine("read", auth::kRead));
   EXPECT_TRUE(CallByName(channel_, "/grpc.health.v1.Health/Check", "", "").status.ok());

@@ -30,6 +30,7 @@ from .types import (
     ItemQuery,
     Job,
     Probe,
+    Refresh,
     Sampled,
     SearchAnswer,
     SearchAnswers,

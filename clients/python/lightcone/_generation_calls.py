@@ -186,11 +186,23 @@ class GenerationCalls(Calls):
         )
 
     def validate(
-        self, collection: str, generation: int, *, tolerance: Optional[float] = None, timeout: Optional[float] = None
+        self,
+        collection: str,
+        generation: int,
+        *,
+        tolerance: Optional[float] = None,
+        measure: str = "",
+        timeout: Optional[float] = None,
     ) -> str:
-        """Begins a job that measures a generation by the collection's probes; gives the job's id for `wait`."""
+        """Begins a job that measures a generation by the collection's probes; gives the job's id for `wait`.
+
+        Args:
+            tolerance: loss against the older generation's own queries that the 95 % interval must exclude.
+            measure: measure to compare by: cmc1, cmc5, map, mrr, ndcg10, recall10, or several with weights, such as
+                "cmc1:2,map:1"; empty: CMC@1 and mAP, each for itself.
+        """
         request = _wire.message("ValidateRequest")(
-            request_id=request_id(), collection=collection, generation=generation
+            request_id=request_id(), collection=collection, generation=generation, measure=measure
         )
         given(request, tolerance=tolerance)
         return self._do(Call("Generations/Validate", request, lambda r: r.job, False, timeout))

@@ -382,6 +382,8 @@ class ItemCalls(Calls):
         adapter_mode: str = "unspecified",
         wait_for_sequence: int = 0,
         canary_key: str = "",
+        refresh_top: int = 0,
+        embed_older: bool = False,
         profile: bool = False,
         model: str = "",
         older_vectors: Optional[Mapping[int, Any]] = None,
@@ -403,6 +405,10 @@ class ItemCalls(Calls):
             with_payload: whether hits have payloads, or the paths of the fields that they have.
             ef, nprobe, target_recall: breadth of the search; the default finds at least 95 % of the true nearest.
             wait_for_sequence: sequence of a write that the search must see.
+            refresh_top: of the first so many candidates, those that older generations embedded are embedded anew by the
+                server, from their stored inputs, before they are ranked, and stay so. ``answer.refresh`` says how many.
+            embed_older: whether the server embeds a raw input by each older generation, too, that has items and an
+                encoder, as if `older_vectors` held these vectors. ``answer.older_error`` says which of them failed.
             model: the model that made the vector; another one than the generation's is refused.
             older_vectors: by older generation, the same query as that generation's model embeds it. Items that such a
                 generation embedded are then ranked by both vectors.
@@ -432,6 +438,8 @@ class ItemCalls(Calls):
             adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
             wait_for_sequence=wait_for_sequence,
             canary_key=canary_key,
+            refresh_top=refresh_top,
+            embed_older=embed_older,
             profile=profile,
             model=model,
         )
@@ -461,6 +469,8 @@ class ItemCalls(Calls):
         with_vector: bool = False,
         adapter_mode: str = "unspecified",
         evaluate_generations: Sequence[int] = (),
+        refresh_top: int = 0,
+        embed_older: bool = False,
         model: str = "",
         older_vectors: Optional[Mapping[int, Any]] = None,
         timeout: Optional[float] = None,
@@ -469,6 +479,7 @@ class ItemCalls(Calls):
 
         Args:
             queries: float array of shape (n, dimension), or a sequence of queries as `search` takes them.
+            refresh_top: as `search` takes it, for each query; at most 10,000 candidates of all queries.
             older_vectors: by older generation, the vectors of all n queries by its model, as `search` takes one.
 
         Returns:
@@ -493,6 +504,8 @@ class ItemCalls(Calls):
             with_vector=with_vector,
             adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
             evaluate_generations=list(evaluate_generations),
+            refresh_top=refresh_top,
+            embed_older=embed_older,
             model=model,
         )
         for older, vectors in (older_vectors or {}).items():

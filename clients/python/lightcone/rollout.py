@@ -30,6 +30,7 @@ def run(
     pairs: int = 2000,
     label_field: str = "",
     map: str = "",
+    measure: str = "",
     force: bool = False,
     reason: str = "",
     backfill: bool = True,
@@ -43,6 +44,7 @@ def run(
         pairs: items to embed anew before activation; the rest of the gallery stays as it is.
         label_field: payload field with the items' classes, where there is one: helps the adapters.
         map: kind of the adapters, such as "affine"; default: the server's.
+        measure: measure that the new generation must not be worse in; default: CMC@1 and mAP, each for itself.
         force, reason: activate although the validation did not pass.
         backfill: start the lazy backfill; `lightcone.worker.run` does the work.
         see: called with a sentence at each step.
@@ -66,7 +68,7 @@ def run(
         tell(f"the adapter {source} -> {target} is fitted")
     validation = None
     if list(client.probe_sets(collection)):
-        validation = client.wait(client.validate(collection, new)).result
+        validation = client.wait(client.validate(collection, new, measure=measure)).result
         tell("the generation is validated")
     client.activate(collection, new, force=force, reason=reason)
     tell(f"generation {new} serves")

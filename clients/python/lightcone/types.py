@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -67,6 +67,31 @@ class HitGroup:
 
 
 @dataclass(frozen=True)
+class Refresh:
+    """What became of the candidates that a search with `refresh_top` was to embed anew. Each is counted once.
+
+    Attributes:
+        candidates: candidates that older generations had embedded.
+        refreshed: candidates that were embedded and ranked by their new embedding.
+        without_input: candidates without a stored input.
+        late: candidates for which the deadline left no time.
+        over_budget: candidates beyond the server's budget.
+        failed: candidates that the encoder refused, or that it was not asked for after it failed.
+        changed: candidates that others replaced, deleted or embedded meanwhile.
+        error: first error of the encoder; empty: none.
+    """
+
+    candidates: int
+    refreshed: int
+    without_input: int
+    late: int
+    over_budget: int
+    failed: int
+    changed: int
+    error: str
+
+
+@dataclass(frozen=True)
 class SearchAnswer:
     """Answer of one query: a sequence of hits, nearest first.
 
@@ -75,6 +100,8 @@ class SearchAnswer:
         partial: the deadline ended the search; hits are right, but some rows were not seen.
         generation: the generation that served.
         groups: groups by their best hit, of a search with `group_by`, which has no hits else.
+        refresh: what a search with `refresh_top` embedded anew, for all queries of the call.
+        older_error: with `embed_older`, the first error of an older generation's encoder, whose vector is missing.
     """
 
     hits: List[Hit]
@@ -85,6 +112,8 @@ class SearchAnswer:
     canary: bool = False
     profile: Optional[Any] = None
     groups: Tuple[HitGroup, ...] = ()
+    refresh: Optional[Refresh] = None
+    older_error: str = ""
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -418,7 +447,12 @@ def facet(response: Any) -> Facet:
     return Facet([(value_of(one.value), one.count) for one in response.values], response.distinct)
 
 
+def refresh(message: Any) -> Refresh:
+    return Refresh(**{one.name: getattr(message, one.name) for one in fields(Refresh)})
+
+
 def search_answers(response: Any, k: int) -> SearchAnswers:
+    refreshed = refresh(response.refresh) if response.HasField("refresh") else None
     answers: List[Union[SearchAnswer, errors.LightconeError]] = []
     for result in response.results:
         if result.HasField("error"):
@@ -434,6 +468,8 @@ def search_answers(response: Any, k: int) -> SearchAnswers:
                 response.canary,
                 response.profile if response.HasField("profile") else None,
                 tuple(HitGroup(value_of(group.value), hits_of(group.hits)) for group in result.groups),
+                refreshed,
+                response.older_error,
             )
         )
     return SearchAnswers(answers, k)

@@ -36,6 +36,8 @@ struct CallContext {
   std::string caller = {};  // name of the key, token or certificate that the caller showed; empty: none was asked for
   // Whether the caller may see a collection of this name; empty: every one.
   std::function<bool(const std::string& collection)> sees = {};
+  // Whether the caller may write to the collection of this name, where a read may write; empty: to every one.
+  std::function<bool(const std::string& collection)> may_write = {};
 };
 
 // Raw input: the bytes of a PNG, JPEG or WebP file, a normalised tensor C x H x W, or a text in UTF-8.
@@ -122,6 +124,8 @@ struct SearchCall {
   PayloadSelection payload;               // needs with_payload
   std::string model = {};                 // model that made the vectors; empty: not said
   std::optional<GroupBy> group_by = {};   // groups of hits in place of hits; `k` and `offset` are 0
+  bool embed_older = false;               // raw inputs are embedded by older generations, too
+  int64_t refresh_top = 0;                // first candidates of a query that are embedded anew where they are older
 };
 
 // How a search went about it.
@@ -167,6 +171,18 @@ struct QueryAnswer {
   std::vector<HitGroup> groups = {};  // groups by their best hit, where the search asked for them
 };
 
+// What became of the candidates that a search was to embed anew. Each is counted once.
+struct SearchRefresh {
+  int64_t candidates = 0;     // candidates that older generations had embedded
+  int64_t refreshed = 0;      // candidates that were embedded, and are ranked by their new embedding
+  int64_t without_input = 0;  // candidates without a stored input
+  int64_t late = 0;           // candidates for which the deadline left no time
+  int64_t over_budget = 0;    // candidates beyond EngineOptions::refresh_items_per_second_max
+  int64_t failed = 0;         // candidates that the encoder refused, or was not asked for after it failed
+  int64_t changed = 0;        // candidates that others replaced, deleted or embedded meanwhile
+  std::string error;          // first error of the encoder; empty: none
+};
+
 struct SearchAnswer {
   std::vector<QueryAnswer> results;
   uint32_t serving_generation = 0;
@@ -176,7 +192,9 @@ struct SearchAnswer {
   bool reach_overridden = false;
   double filter_share = 1;  // estimated share of the items that pass the filter
   std::optional<SearchProfile> profile;
-  bool canary = false;  // the canary's generation served
+  bool canary = false;                        // the canary's generation served
+  std::string older_error = {};               // first error of an older generation's encoder, with embed_older
+  std::optional<SearchRefresh> refresh = {};  // set where the call has refresh_top
 };
 
 struct StoredItem {
@@ -541,8 +559,11 @@ struct EngineOptions {
   LockMode encoder_sandbox = LockMode::kAuto;  // what the processes of encoders and trainings do about their lock
   int64_t slow_search_ms = 0;                  // least time of a search that is logged; 0: none is
   bool encoder_uploads = true;                 // whether Register may bring an encoder
-  EndpointOptions endpoints;                   // encoders that are endpoints elsewhere
-  std::vector<std::string> data_folders;       // folders below which callers may name paths
+  // Items that searches with `refresh_top` may embed anew, of all collections together, with bursts of a fifth of a
+  // second. 0: such searches are refused.
+  int64_t refresh_items_per_second_max = 1'000;
+  EndpointOptions endpoints;              // encoders that are endpoints elsewhere
+  std::vector<std::string> data_folders;  // folders below which callers may name paths
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.
   int64_t adapted_rows_bytes_max = int64_t{1} << 30;

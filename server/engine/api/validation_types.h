@@ -2,6 +2,7 @@
 // Threads: plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,14 +10,20 @@
 #include <utility>
 #include <vector>
 
+#include "server/engine/api/gate_measure.h"
 #include "server/engine/api/types.h"
 #include "stats/bootstrap.h"
 #include "stats/distance_calibration.h"
 
 namespace lightcone::server {
 
+// Means over probes. The last three have no samples in reports of older servers.
 struct RankingFigures {
-  Estimate cmc1, cmc5, map;
+  Estimate cmc1 = {}, cmc5 = {}, map = {}, mrr = {}, ndcg10 = {}, recall10 = {};
+
+  // All of them, in the order of kRankingMeasures.
+  std::array<const Estimate*, 6> all() const { return {&cmc1, &cmc5, &map, &mrr, &ndcg10, &recall10}; }
+  std::array<Estimate*, 6> all() { return {&cmc1, &cmc5, &map, &mrr, &ndcg10, &recall10}; }
 };
 
 // A gallery of which a share is embedded anew, in random order.
@@ -54,6 +61,7 @@ struct WayReport {
   bool in_reach = true;                  // false: a plain distance between models that do not claim to be compatible
   RankingFigures figures;
   Estimate cmc1_gain, map_gain;                  // gains over the older generation's own queries, probe by probe
+  std::optional<Estimate> measure_gain;          // the same in the measure that the call names
   std::vector<MixturePoint> mixture;             // points of the mixture; empty: too few items are embedded by both
   bool dips = false;                             // the mixture falls more than 0.01 below its start in mAP
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
@@ -105,6 +113,9 @@ struct PairReport {
   // them, on which it does better than elsewhere.
   uint64_t fitted_pairs = 0;
   std::optional<double> p_com_cmc1, p_com_map, p_up_cmc1, p_up_map;
+  // What the new generation itself gains over the older one, each by its own queries on the common items. Empty in
+  // reports of older servers.
+  std::optional<Estimate> own_cmc1_gain, own_map_gain, own_measure_gain;
   // Empty where the probes cannot tell what they are a share of from 0, and in reports of older servers.
   std::optional<Estimate> p_com_cmc1_interval, p_com_map_interval, p_up_cmc1_interval, p_up_map_interval;
 };
@@ -113,6 +124,7 @@ struct ValidationReport {
   bool passed = false;
   absl::Time time;
   double tolerance = 0;
+  GateMeasure measure;                // what generations are compared by
   uint32_t reference_generation = 0;  // 0: the validated one
   // What it saw: it holds as long as they are the same.
   std::map<std::string, int64_t> probe_sets;                   // CollectionRecord::probe_sets
@@ -133,6 +145,7 @@ struct ValidateCall {
   uint32_t generation = 0;
   std::optional<double> tolerance;    // largest loss against the older generation's own queries; nullopt: 0.02
   uint32_t reference_generation = 0;  // trained alone on the same data; 0: none
+  GateMeasure measure = {};           // what generations are compared by
   bool calibrate = true;              // false: mixed galleries are measured, and ranked, by plain distances
 };
 

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/status.h"
+#include "server/engine/embed/embed_inputs.h"
 #include "server/engine/embed/make_worker.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
@@ -28,11 +29,6 @@ const GenerationRecord* EmbedsHere(const CollectionState& state, const std::opti
   if (state.record.active_generation != backfill->generation) return nullptr;
   const GenerationRecord* const generation = state.Find(backfill->generation);
   return generation != nullptr && generation->has_encoder ? generation : nullptr;
-}
-
-// Of an input that will be no other the next time: all else is an error of the moment.
-bool IsInputsFault(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || !PartsOf(status).field.empty();
 }
 
 // Of an encoder to start that will fail the next time as well: of its file, or of itself.

@@ -132,7 +132,7 @@ class EngineImpl final : public RolloutFacade {
   ReadCalls reads_{context_};
   OrderedScrolls ordered_scrolls_{context_};
   FacetCalls facets_{context_};
-  SearchCalls searches_{context_, live_recall_};
+  SearchCalls searches_{context_, live_recall_, writes_};
   Maintenance maintenance_{context_};
   EmbedBackfills embed_backfills_;
   SnapshotCalls snapshots_{context_, maintenance_};

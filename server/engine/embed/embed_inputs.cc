@@ -6,6 +6,10 @@
 
 namespace lightcone::server {
 
+bool IsInputsFault(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || !PartsOf(status).field.empty();
+}
+
 absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collection& collection,
                                            const GenerationRecord& generation, std::span<const RawInput* const> inputs,
                                            EmbedRole role, const std::function<std::string(size_t)>& field_of,

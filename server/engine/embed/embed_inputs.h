@@ -13,6 +13,10 @@
 
 namespace lightcone::server {
 
+// Whether it is the input, stored or sent, that the encoder fails at, the next time as well. All else is an error of
+// the moment.
+bool IsInputsFault(const absl::Status& status);
+
 // One an input, in order: a vector that the generation takes, or the input's error; `field_of(i)` names input i. The
 // outer status: FAILED_PRECONDITION without an encoder, and the errors of Embedder::Embed.
 absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collection& collection,

@@ -12,9 +12,9 @@
 #include "server/engine/backfill/pace.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
-#include "server/engine/embed/embed_inputs.h"
 #include "server/engine/live/live_figures.h"
 #include "server/engine/rollout/canary.h"
+#include "server/engine/search/query_inputs.h"
 #include "server/engine/search/search.h"
 #include "server/engine/search/search_groups.h"
 #include "server/engine/search/slow_search.h"
@@ -119,28 +119,6 @@ void BindQuery(const Collection& collection, const CollectionState& state, const
   if (bound->status.ok()) bound->status = CarryQuery(state, generation.generation, call.adapter_mode, bound);
 }
 
-// Embeds the raw inputs of a call, side by side.
-absl::Status EmbedQueries(const Context& engine, const Collection& collection, const GenerationRecord& generation,
-                          const SearchCall& call, const CallContext& context, std::vector<BoundVector>* queries) {
-  std::vector<const RawInput*> inputs;
-  std::vector<size_t> positions;
-  for (size_t i = 0; i < queries->size(); ++i) {
-    const auto* input = std::get_if<RawInput>(&call.queries[i].content);
-    if (input == nullptr || !(*queries)[i].status.ok()) continue;
-    inputs.push_back(input);
-    positions.push_back(i);
-  }
-  const auto field_of = [&](size_t i) { return StrCat("queries[", positions[i], "].input"); };
-  LC_ASSIGN_OR_RETURN(auto vectors,
-                      EmbedInputs(engine, collection, generation, inputs, EmbedRole::kQuery, field_of, context));
-  for (size_t i = 0; i < vectors.size(); ++i) {
-    BoundVector& bound = (*queries)[positions[i]];
-    bound.status = vectors[i].status();
-    if (bound.status.ok()) bound.z = std::move(*vectors[i]);
-  }
-  return absl::OkStatus();
-}
-
 // Whether a generation could be asked every query of the call.
 bool CanAsk(const GenerationRecord& generation, const SearchCall& call) {
   return std::all_of(call.queries.begin(), call.queries.end(), [&](const Query& query) {
@@ -168,15 +146,25 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
   }
   if (call.wait_for_sequence > 0) LC_RETURN_IF_ERROR(collection.WaitVisible(call.wait_for_sequence, context));
-  const absl::Time began = absl::Now();  // A wait for writes does not count as a slow search.
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(call.generation));
   LC_RETURN_IF_ERROR(CheckModel(*generation, call.model));
+  LC_RETURN_IF_ERROR(CheckRefresh(call, collection.name(), *generation, context_.options, context));
   std::vector<BoundVector> queries(call.queries.size());
   for (size_t i = 0; i < queries.size(); ++i) {
     BindQuery(collection, *state, *generation, call, i, context_.options.limits, &queries[i]);
   }
   LC_RETURN_IF_ERROR(EmbedQueries(context_, collection, *generation, call, context, &queries));
+  std::string older_error;
+  if (call.embed_older) {
+    LC_ASSIGN_OR_RETURN(older_error, EmbedOlder(context_, collection, *state, *generation, call, context, &queries));
+  }
+  std::optional<SearchRefresh> refresh;
+  if (call.refresh_top > 0) {
+    LC_ASSIGN_OR_RETURN(refresh,
+                        Refresh(served, *state, *generation, call, filter ? &*filter : nullptr, queries, context));
+  }
+  const absl::Time began = absl::Now();  // What embeds, and a wait for writes, does not count as a slow search.
   if (call.group_by) {
     GroupedSearch grouped(context_, *served, *state, generation->generation, call, filter ? &*filter : nullptr,
                           context);
@@ -195,6 +183,11 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   absl::StatusOr<SearchAnswer> answer = run.Run(queries);
   const absl::Time ended = absl::Now();
   served->search_times->Note(ended, ended - began);
+  if (!answer.ok() && !older_error.empty()) return Annotate(answer.status(), older_error);
+  if (answer.ok()) {
+    answer->refresh = std::move(refresh);
+    answer->older_error = std::move(older_error);
+  }
   if (slow > absl::ZeroDuration() && answer.ok()) {
     if (ended - began >= slow) spdlog::warn("{}", SlowSearchLine(call, *answer, ended - began));
     if (!call.profile) answer->profile.reset();
@@ -205,6 +198,19 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
     live_recall_.Sample(served, call, queries, *answer);
   }
   return answer;
+}
+
+absl::StatusOr<SearchRefresh> SearchCalls::Refresh(const ServedPtr& served, const CollectionState& state,
+                                                   const GenerationRecord& generation, const SearchCall& call,
+                                                   const Filter* filter, const std::vector<BoundVector>& queries,
+                                                   const CallContext& context) {
+  const absl::Time began = absl::Now();
+  const SearchCall first = CandidateSearch(call);
+  SearchRun run(served->collection.get(), state, generation.generation, first, filter, &context_.pool, context);
+  run.UseBreadths(&served->live->breadths());
+  run.UseSamples(served->samples.get());
+  LC_ASSIGN_OR_RETURN(const SearchAnswer found, run.Run(queries));
+  return refreshes_.Refresh(served, generation, found, began, context);
 }
 
 absl::StatusOr<SearchAnswer> SearchCalls::SearchByKey(const ServedPtr& served, const SearchCall& call,

@@ -113,9 +113,7 @@ ProbeMeasures MeasuresBy(std::span<const ProbeMeasures> by_share, const ChosenSh
   ProbeMeasures measures;
   for (size_t p = 0; p < chosen.by_probe.size(); ++p) {
     const ProbeMeasures& from = by_share[chosen.by_probe[p]];
-    measures.cmc1.push_back(from.cmc1[p]);
-    measures.cmc5.push_back(from.cmc5[p]);
-    measures.ap.push_back(from.ap[p]);
+    for (size_t m = 0; m < measures.all().size(); ++m) measures.all()[m]->push_back((*from.all()[m])[p]);
   }
   return measures;
 }

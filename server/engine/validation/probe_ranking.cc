@@ -341,8 +341,23 @@ ProbeMeasures MeasuresOf(std::span<const QueryRanking> rankings) {
     measures.cmc1.push_back(any ? std::optional<double>(r.first <= 1) : std::nullopt);
     measures.cmc5.push_back(any ? std::optional<double>(r.first <= 5) : std::nullopt);
     measures.ap.push_back(any ? std::optional<double>(r.ap) : std::nullopt);
+    measures.mrr.push_back(any ? std::optional<double>(1 / static_cast<double>(r.first)) : std::nullopt);
+    measures.ndcg10.push_back(any ? std::optional<double>(r.ndcg10) : std::nullopt);
+    measures.recall10.push_back(any ? std::optional<double>(r.recall10) : std::nullopt);
   }
   return measures;
+}
+
+ProbeValues ProbeMeasures::By(const GateMeasure& measure) const {
+  LC_DCHECK(measure.named());
+  ProbeValues values(cmc1.size());
+  for (size_t p = 0; p < values.size(); ++p) {
+    if (!cmc1[p]) continue;
+    double sum = 0;
+    for (const auto& [of, weight] : measure.weights) sum += weight * *(*all()[static_cast<size_t>(of)])[p];
+    values[p] = sum;
+  }
+  return values;
 }
 
 }  // namespace lightcone::server

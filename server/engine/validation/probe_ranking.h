@@ -2,6 +2,7 @@
 // index. Threads: pure functions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "geometry/adapter.h"
 #include "geometry/bound_query.h"
 #include "index/rows/id_set.h"
+#include "server/engine/api/gate_measure.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/validation/probe_relevance.h"
 #include "stats/distance_fusion.h"
@@ -74,9 +76,16 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* c
                                                                    std::span<const FusedRanking> fused = {},
                                                                    NearestRows* nearest = nullptr);
 
-// One value a probe: average precision, and whether a relevant item is among the first k. nullopt if `first` is 0.
+// One value a probe, of each measure. nullopt if `first` is 0.
+using ProbeValues = std::vector<std::optional<double>>;
 struct ProbeMeasures {
-  std::vector<std::optional<double>> cmc1, cmc5, ap;
+  ProbeValues cmc1, cmc5, ap, mrr, ndcg10, recall10;
+
+  // All of them, in the order of kRankingMeasures.
+  std::array<ProbeValues*, 6> all() { return {&cmc1, &cmc5, &ap, &mrr, &ndcg10, &recall10}; }
+  std::array<const ProbeValues*, 6> all() const { return {&cmc1, &cmc5, &ap, &mrr, &ndcg10, &recall10}; }
+  // The mean that the measure names. REQUIRES: it names one.
+  ProbeValues By(const GateMeasure& measure) const;
 };
 ProbeMeasures MeasuresOf(std::span<const QueryRanking> rankings);
 

@@ -13,6 +13,7 @@
 #include "server/engine/validation/both_queries.h"
 #include "server/engine/validation/probe_calibration.h"
 #include "server/engine/validation/probe_mixture.h"
+#include "server/engine/validation/verdict.h"
 #include "stats/metrics.h"
 
 namespace lightcone::server {
@@ -22,7 +23,7 @@ constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
 constexpr size_t kCommonMin = 50;          // fewest items of a mixture
 constexpr size_t kHeldOutProbesMin = 120;  // fewest probes of a mixture of held-out items, twice a calibration's half
 
-using Values = std::vector<std::optional<double>>;
+using Values = ProbeValues;
 
 Estimate MeanOf(const Values& values) {
   std::vector<double> measured;
@@ -32,7 +33,11 @@ Estimate MeanOf(const Values& values) {
   return BootstrapMean(measured, 0, 1);
 }
 
-RankingFigures FiguresOf(const ProbeMeasures& m) { return {MeanOf(m.cmc1), MeanOf(m.cmc5), MeanOf(m.ap)}; }
+RankingFigures FiguresOf(const ProbeMeasures& m) {
+  RankingFigures figures;
+  for (size_t i = 0; i < figures.all().size(); ++i) *figures.all()[i] = MeanOf(*m.all()[i]);
+  return figures;
+}
 
 // Over the probes that both measured.
 Estimate GainOf(const Values& now, const Values& before) {
@@ -111,7 +116,7 @@ absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query
 ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const ProbeMeasures& has) {
   for (const size_t p : way.failed) {
     if (!has.ap[p]) continue;
-    measures.cmc1[p] = measures.cmc5[p] = measures.ap[p] = 0;
+    for (Values* const values : measures.all()) (*values)[p] = 0;
   }
   return measures;
 }
@@ -141,40 +146,11 @@ void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport
   if (measured > 0) pair->ways[*item].missed = static_cast<double>(missed) / static_cast<double>(measured);
 }
 
-constexpr double kGainRounding = 1e-12;
-
-// The verdict by these ways, and the best that passes.
-std::pair<Verdict, const WayReport*> BestOf(double tolerance, std::span<const WayReport> ways) {
-  const WayReport* best = nullptr;
-  bool measured = false, better = false, sure = false;
-  for (const WayReport& way : ways) {
-    measured = measured || way.map_gain.samples > 0;
-    if (!way.in_reach || way.map_gain.samples == 0) continue;
-    // This is the standard criterion.
-    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kGainRounding) continue;
-    better = true;
-    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kGainRounding) continue;
-    sure = true;
-    if (way.dips_in_force() || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
-    best = &way;
-  }
-  return {best != nullptr ? Verdict::kPassed
-          : !measured     ? Verdict::kUnmeasured
-          : !better       ? Verdict::kWorse
-          : !sure         ? Verdict::kUncertain
-                          : Verdict::kDips,
-          best};
-}
-
-// Whether both queries pass, and beside which way searches rank by them: the best that passes, else the best.
-void DecideBoth(double tolerance, PairReport* pair) {
-  const WayReport* best = BestOf(tolerance, pair->both).second;
-  pair->both_pass = best != nullptr;
-  for (const WayReport& way : pair->both) {
-    if (pair->both_pass || way.map_gain.samples == 0) continue;
-    if (best == nullptr || way.figures.map.value > best->figures.map.value) best = &way;
-  }
-  if (best != nullptr) pair->both_beside = best->way;
+// What a way gains over the older generation, for the report.
+void FillGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, WayReport* way) {
+  way->cmc1_gain = GainOf(now.cmc1, before.cmc1);
+  way->map_gain = GainOf(now.ap, before.ap);
+  if (measure.named()) way->measure_gain = GainOf(now.By(measure), before.By(measure));
 }
 
 class Validation {
@@ -325,8 +301,7 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, 
     report.way = way.mode;
     report.older = kOlderShares[chosen.all];
     report.figures = FiguresOf(both);
-    report.cmc1_gain = GainOf(both.cmc1, old_self.cmc1);
-    report.map_gain = GainOf(both.ap, old_self.ap);
+    FillGains(input_.measure, both, old_self, &report);
   }
 }
 
@@ -355,8 +330,7 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
     report.way = all.ways[w].mode;
     report.in_reach = all.ways[w].in_reach;
     report.figures = FiguresOf(cross);
-    report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
-    report.map_gain = GainOf(cross.ap, old_self.ap);
+    FillGains(input_.measure, cross, old_self, &report);
   }
   if (!fused.empty()) {
     const size_t first = ways.size();
@@ -383,7 +357,7 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
     for (WayReport& way : pair->ways) {
       if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
     }
-    Decide(input_.tolerance, pair);
+    Decide(input_.tolerance, input_.measure, pair);
     return absl::OkStatus();
   }
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
@@ -400,13 +374,13 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
                                 &all.self.plain,  beside.fusions,        &beside.likenesses};
     LC_RETURN_IF_ERROR(MeasureMixture(common, both, {newer_.generation, &newer_self}, &pair->both[b], &unused));
   }
-  Decide(input_.tolerance, pair);
+  Decide(input_.tolerance, input_.measure, pair);
   if (pair->ways.empty()) return absl::OkStatus();
   // P_com and P_up are about the way that searches take. If searches take none, about the way that finds most.
   const auto before = [&](const WayReport& a, const WayReport& b) {
     const auto key = [&](const WayReport& way) {
       const bool taken = pair->verdict == Verdict::kPassed && way.way == pair->chosen;
-      return std::tuple(taken, way.in_reach, way.figures.map.value);
+      return std::tuple(taken, way.in_reach, FigureOf(input_.measure, way.figures));
     };
     return key(a) < key(b);
   };
@@ -415,6 +389,11 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, MeasureSelf(common, older.generation));
   const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), ways[chosen].way, old_self),
                                WithFailed(std::move(ends[chosen].new_items), newer_self, old_self)};
+  WayReport own;
+  FillGains(input_.measure, of_best.new_items, old_self, &own);
+  pair->own_cmc1_gain = own.cmc1_gain;
+  pair->own_map_gain = own.map_gain;
+  pair->own_measure_gain = own.measure_gain;
   ProbeMeasures base = of_best.new_items;  // what to reach for, unless there is a reference
   const auto put = [](Share share, std::optional<double>* value, std::optional<Estimate>* interval) {
     *value = share.value;
@@ -467,10 +446,9 @@ absl::Status Validation::MeasureReplaced(const GenerationRecord& active, PairRep
     pair->old_self = FiguresOf(before);
     WayReport& way = pair->ways.emplace_back();
     way.figures = FiguresOf(now);
-    way.cmc1_gain = GainOf(now.cmc1, before.cmc1);
-    way.map_gain = GainOf(now.ap, before.ap);
+    FillGains(input_.measure, now, before, &way);
   }
-  Decide(input_.tolerance, pair);
+  Decide(input_.tolerance, input_.measure, pair);
   return absl::OkStatus();
 }
 
@@ -501,6 +479,7 @@ absl::Status Validation::MeasureNewer(ValidationReport* report) {
 absl::StatusOr<ValidationReport> Validation::Run() {
   ValidationReport report;
   report.tolerance = input_.tolerance;
+  report.measure = input_.measure;
   report.reference_generation = input_.reference_generation;
   report.probe_sets = state_.record.probe_sets;
   report.adapters = state_.reach.VersionsOf(newer_.generation);
@@ -539,17 +518,6 @@ std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t genera
     if (count > 0 && head < generation) heads.insert(head);
   }
   return {heads.begin(), heads.end()};
-}
-
-void Decide(double tolerance, PairReport* pair) {
-  const auto [verdict, best] = BestOf(tolerance, pair->ways);
-  pair->verdict = verdict;
-  DecideBoth(tolerance, pair);
-  if (best == nullptr) return;
-  pair->chosen = best->way;
-  // Missed probes come on top of the loss that the interval does not exclude: both share one tolerance.
-  const double missed = best->way == AdapterMode::kItem ? best->missed.value_or(0) : 0;
-  pair->every_item = missed > 0 && std::max(missed, missed - best->cmc1_gain.low) > tolerance + kGainRounding;
 }
 
 absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,

@@ -24,6 +24,7 @@ struct ValidationInput {
   std::shared_ptr<const CollectionState> state;
   uint32_t generation = 0;
   double tolerance = kToleranceDefault;
+  GateMeasure measure;
   uint32_t reference_generation = 0;  // 0: none
   bool calibrate = true;
   const std::vector<ProbeSet>* sets = nullptr;
@@ -41,9 +42,5 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
 
 // Older generations of which a view of `generation` serves items, ascending.
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation);
-
-// Fills verdict and chosen from the gains of the ways and their mixed galleries, and both_pass and both_beside from
-// those of both. stats/bootstrap.h defines intervals.
-void Decide(double tolerance, PairReport* pair);
 
 }  // namespace lightcone::server

@@ -22,12 +22,14 @@ struct Arguments {
   double tolerance = kToleranceDefault;
   uint32_t reference_generation = 0;
   bool calibrate = true;
+  std::string measure = {};  // as the report keeps it
 };
 
 constexpr auto kArgumentFields = [](auto& f, auto& a) {
   f.Field("tolerance", a.tolerance);
   f.Field("reference_generation", a.reference_generation);
   f.Optional("calibrate", a.calibrate, true);
+  f.Optional("measure", a.measure, std::string());
 };
 
 absl::StatusOr<std::vector<ProbeSet>> ReadProbeSets(const Store& store, uint32_t collection,
@@ -102,7 +104,8 @@ absl::Status KeepReport(const Context& engine, Collection& collection, uint32_t 
 }  // namespace
 
 absl::StatusOr<std::string> ValidationCalls::Validate(const ValidateCall& call) {
-  const Arguments arguments{call.tolerance.value_or(kToleranceDefault), call.reference_generation, call.calibrate};
+  const Arguments arguments{call.tolerance.value_or(kToleranceDefault), call.reference_generation, call.calibrate,
+                            ParsableText(call.measure)};
   if (!(arguments.tolerance >= 0 && arguments.tolerance <= 1)) {
     return InvalidField("tolerance", StrCat(arguments.tolerance), "0 .. 1");
   }
@@ -140,6 +143,7 @@ absl::StatusOr<std::string> ValidationCalls::RunJob(const JobRun& run) {
   input.tolerance = arguments.tolerance;
   input.reference_generation = arguments.reference_generation;
   input.calibrate = arguments.calibrate;
+  LC_ASSIGN_OR_RETURN(input.measure, ParseGateMeasure(arguments.measure));
   LC_ASSIGN_OR_RETURN(const std::vector<ProbeSet> sets,
                       ReadProbeSets(*context_.store, collection.number(), input.state->record));
   input.sets = &sets;

@@ -10,6 +10,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr std::string_view kValidationKind = "validation";
+constexpr size_t kFirstMeasures = 3;  // measures that every record has
 constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::kPassed, "passed"},
                                                               {Verdict::kWorse, "worse"},
                                                               {Verdict::kUncertain, "uncertain"},
@@ -26,7 +27,10 @@ constexpr std::pair<const char*, std::optional<Estimate> PairReport::*> kCommonI
     {"p_com_cmc1_interval", &PairReport::p_com_cmc1_interval},
     {"p_com_map_interval", &PairReport::p_com_map_interval},
     {"p_up_cmc1_interval", &PairReport::p_up_cmc1_interval},
-    {"p_up_map_interval", &PairReport::p_up_map_interval}};
+    {"p_up_map_interval", &PairReport::p_up_map_interval},
+    {"own_cmc1_gain", &PairReport::own_cmc1_gain},
+    {"own_map_gain", &PairReport::own_map_gain},
+    {"own_measure_gain", &PairReport::own_measure_gain}};
 
 template <typename Value, size_t n>
 std::string_view NameOf(const std::pair<Value, std::string_view> (&names)[n], Value value, std::string_view other) {
@@ -38,7 +42,12 @@ std::string_view NameOf(const std::pair<Value, std::string_view> (&names)[n], Va
 
 Json ToJson(const Estimate& e) { return {{"value", e.value}, {"low", e.low}, {"high", e.high}, {"probes", e.samples}}; }
 Json ToJson(const RankingFigures& f) {
-  return {{"cmc1", ToJson(f.cmc1)}, {"cmc5", ToJson(f.cmc5)}, {"map", ToJson(f.map)}};
+  Json json;
+  for (size_t i = 0; i < kRankingMeasures.size(); ++i) {
+    if (f.all()[i]->samples > 0 || i < kFirstMeasures)
+      json[std::string(kRankingMeasures[i].second)] = ToJson(*f.all()[i]);
+  }
+  return json;
 }
 Json ToJson(const std::vector<MixturePoint>& points) {
   Json mixture = Json::array();
@@ -65,6 +74,7 @@ Json ToJson(const WayReport& w) {
                {"dips", w.dips}};
   if (w.calibration) json["calibration"] = ToJson(*w.calibration);
   if (w.missed) json["missed"] = *w.missed;
+  if (w.measure_gain) json["measure_gain"] = ToJson(*w.measure_gain);
   if (w.older) json["older_weight"] = w.older->weight;
   if (w.older && w.older->conditioned) json["conditioned"] = true;
   return json;
@@ -114,9 +124,10 @@ class ReportReader {
   }
   void Read(const char* name, RankingFigures* out) {
     ReadObject(name, [&](ReportReader* in) {
-      in->Read("cmc1", &out->cmc1);
-      in->Read("cmc5", &out->cmc5);
-      in->Read("map", &out->map);
+      for (size_t i = 0; i < kRankingMeasures.size(); ++i) {
+        const char* const measure = kRankingMeasures[i].second.data();
+        if (i < kFirstMeasures || in->fields().Has(measure)) in->Read(measure, out->all()[i]);
+      }
     });
   }
   void Read(const char* name, double* out) { fields_.Read(name, out); }
@@ -198,6 +209,7 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->fields().Read("dips", &way->dips);
   ReadMixture(in, &way->mixture);
   in->Read("missed", &way->missed);
+  in->Read("measure_gain", &way->measure_gain);
   ReadOlderShare(in, way);
   if (!in->fields().Has("calibration")) return;
   in->ReadObject("calibration", [&](ReportReader* one) { ReadCalibration(one, &way->calibration.emplace()); });
@@ -238,6 +250,29 @@ std::string HowRanked(const PairReport& pair) {
   return "";
 }
 
+// The gain that the gate judges by, where the call named a measure.
+std::string TextOfMeasure(const WayReport& way) {
+  return way.measure_gain ? StrCat(", in the named measure ", Shown(*way.measure_gain)) : "";
+}
+
+// Says so where the new generation is no better in its own gallery: no way to older items can mend that.
+std::string TextOfOwn(const PairReport& pair) {
+  if (pair.replaced || !pair.own_cmc1_gain || !pair.own_map_gain) return "";
+  std::vector<std::pair<std::string, Estimate>> judged = {{"CMC@1", *pair.own_cmc1_gain}, {"mAP", *pair.own_map_gain}};
+  if (pair.own_measure_gain) judged = {{"the named measure", *pair.own_measure_gain}};
+  std::string no_better;
+  size_t count = 0;
+  for (const auto& [name, gain] : judged) {
+    if (gain.value > 0) continue;
+    ++count;
+    no_better += StrCat(no_better.empty() ? "" : ", ", name, " ", Shown(gain));
+  }
+  if (count == 0) return "";
+  return StrCat("; the new model itself is no better than the old one here",
+                count < judged.size() ? " in one measure" : "", ": its own queries on ", pair.common_items,
+                " items that both embedded gain ", no_better);
+}
+
 // What searches find that carry vectors of both generations.
 std::string TextOfBoth(const PairReport& pair) {
   for (const WayReport& way : pair.both) {
@@ -246,7 +281,7 @@ std::string TextOfBoth(const PairReport& pair) {
         way.way == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(way.way), " adapter");
     return StrCat("; the old query (weight ", way.older->weight, way.older->conditioned ? ", conditioned" : "",
                   ") beside ", beside, ": CMC@1 ", Shown(way.figures.cmc1), ", mAP ", Shown(way.figures.map),
-                  ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain),
+                  ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain), TextOfMeasure(way),
                   !pair.both_pass
                       ? StrCat(", which does not pass", pair.verdict == Verdict::kPassed ? "" : " either",
                                way.dips_in_force() ? ": a partly backfilled gallery falls below its start" : "")
@@ -287,6 +322,7 @@ std::string Encode(const ValidationReport& r) {
                {"missing_items", r.missing_items},
                {"pairs", std::move(pairs)}};
   if (r.new_self) json["new_self"] = ToJson(*r.new_self);
+  if (r.measure.named()) json["measure"] = ParsableText(r.measure);
   return Dump(json);
 }
 
@@ -303,6 +339,8 @@ absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes) {
   reader.fields().Read("probes_without", &r.probes_without);
   reader.fields().Read("missing_items", &r.missing_items);
   reader.Read("new_self", &r.new_self);
+  std::string measure;
+  if (reader.fields().Has("measure")) reader.fields().Read("measure", &measure);
   reader.ReadObject("probe_sets", [&](ReportReader*) {});
   reader.ReadList("adapters", [&](ReportReader* in) {
     uint32_t from = 0, to = 0;
@@ -314,6 +352,7 @@ absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes) {
   });
   reader.ReadList("pairs", [&](ReportReader* in) { ReadPair(in, &r.pairs.emplace_back()); });
   LC_RETURN_IF_ERROR(reader.fields().status());
+  LC_ASSIGN_OR_RETURN(r.measure, ParseGateMeasure(measure));
   for (const auto& [name, put_us] : json["probe_sets"].items()) {
     if (!put_us.is_number_integer()) return DataLoss("validation record: field 'probe_sets' is missing or damaged");
     r.probe_sets[name] = put_us.get<int64_t>();
@@ -335,7 +374,8 @@ std::string TextOf(const PairReport& pair) {
   for (const WayReport& way : pair.ways) {
     text += StrCat("; ", way.way == AdapterMode::kNone ? "plain distance" : StrCat(WayName(way.way), " adapter"),
                    way.in_reach ? "" : " (out of reach)", ": CMC@1 ", Shown(way.figures.cmc1), ", mAP ",
-                   Shown(way.figures.map), ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain));
+                   Shown(way.figures.map), ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain),
+                   TextOfMeasure(way));
   }
   text += "; ";
   switch (pair.verdict) {
@@ -356,7 +396,7 @@ std::string TextOf(const PairReport& pair) {
     default:
       text += "a partly backfilled gallery would fall below its start";
   }
-  text += TextOfBoth(pair);
+  text += TextOfBoth(pair) + TextOfOwn(pair);
   const uint64_t seen = std::min(pair.fitted_pairs, pair.common_items);
   if (seen > 0) {
     text += StrCat("; P_com and mixtures are of ", pair.common_items, " items that both embedded, up to ", seen,

@@ -1,0 +1,16 @@
+// What the gate makes of measured gains. Threads: pure functions.
+#pragma once
+
+#include "server/engine/api/validation_types.h"
+
+namespace lightcone::server {
+
+// The figure by which ways are ordered, best last: mAP where the measure names nothing.
+double FigureOf(const GateMeasure& measure, const RankingFigures& figures);
+
+// Fills verdict and chosen from the gains of the ways and their mixed galleries, and both_pass and both_beside from
+// those of both. stats/bootstrap.h defines intervals. A way is judged by its `measure_gain`, or by both other gains
+// where it has none.
+void Decide(double tolerance, const GateMeasure& measure, PairReport* pair);
+
+}  // namespace lightcone::server
