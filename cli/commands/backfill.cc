@@ -15,7 +15,7 @@ constexpr absl::Duration kFollowEvery = absl::Milliseconds(100);
 
 struct BackfillFlags {
   std::string collection, failure_head, request_id, finished, renew;
-  uint32_t head_generation = 0, items_max = 100;
+  uint32_t generation = 0, head_generation = 0, items_max = 100;
   double lease_seconds = 300, p99_ms_max = 0;
   std::optional<double> embed_rate;
   bool wait = false;
@@ -79,11 +79,15 @@ absl::Status Lease(Context& context, const BackfillFlags& flags) {
 
 void AddStartFlags(CLI::App* start, BackfillFlags* flags) {
   AddCollectionArgument(start, &flags->collection);
+  start->add_option("--generation", flags->generation,
+                    "Generation that embeds the items, the active one or a newer one before it serves; 0: the active "
+                    "one");
   start->add_option("--failure-head", flags->failure_head,
                     "File of a failure head (`lightcone backfill fit`); default: items are ordered by their "
                     "neighbourhoods");
   start->add_option("--head-generation", flags->head_generation,
-                    "Generation whose items the failure head is for; 0: the active generation's parent");
+                    "Generation whose items the failure head is for; 0: the parent of the generation "
+                    "that embeds");
   start
       ->add_option("--embed-rate", flags->embed_rate,
                    "Items a second that the server itself embeds from stored inputs; 0: none. Default: the rate that "

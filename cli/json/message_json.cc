@@ -101,7 +101,7 @@ OrderedJson BackfillJson(const v1::StatusResponse& status) {
   OrderedJson json = {{"state", BackfillStateName(status.state())}};
   json.update(
       FieldsJson(status, {"generation", "head_generation", "items_done", "items_total", "items_leased", "items_ordered",
-                          "started", "error", "embed_rate", "items_per_second", "items_aside", "aside"}));
+                          "started", "error", "embed_rate", "items_per_second", "items_aside", "aside", "ahead"}));
   return json;
 }
 

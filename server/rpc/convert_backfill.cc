@@ -34,6 +34,7 @@ StartBackfillCall FromWire(const v1::BackfillStartRequest& request) {
   StartBackfillCall call{request.request_id(), request.collection(), request.failure_head(), request.head_generation()};
   if (request.has_embed_rate()) call.embed_rate = request.embed_rate();
   call.p99_ms_max = request.p99_ms_max();
+  call.generation = request.generation();
   return call;
 }
 
@@ -65,6 +66,7 @@ void ToWire(const BackfillStatus& status, v1::StatusResponse* out) {
   out->set_embed_rate(status.embed_rate);
   out->set_items_per_second(status.items_per_second);
   out->set_items_aside(status.items_aside);
+  out->set_ahead(status.ahead);
   for (const AsideItem& item : status.aside) {
     v1::AsideItem* to = out->add_aside();
     ToWire(item.id, to->mutable_id());

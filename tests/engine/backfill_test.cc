@@ -332,6 +332,42 @@ TEST_F(Backfills, ARollbackStopsItAndAStartBelongsToTheActiveGeneration) {
   EXPECT_EQ(Lease(5).generation, 3u);
 }
 
+TEST_F(Backfills, ANewerGenerationWorksTheGalleryUpBeforeItServes) {
+  MakeCollection(3);
+  FillRandomly(20, 1);
+  StartBackfillCall call;
+  call.collection = "c";
+  call.generation = 2;
+  ASSERT_TRUE(engine_->StartBackfill(call).ok());
+  EXPECT_EQ(Settled().state, BackfillState::kRunning);
+  EXPECT_TRUE(engine_->GetBackfill("c")->ahead);
+  const std::vector<std::string> served = HitNames(SearchFor({1, 1, 0, 0}, 30));
+  LeaseAnswer lease = Lease(12);
+  EXPECT_EQ(lease.generation, 2u);
+  EXPECT_EQ(Embed(lease).items, 12u);
+  EXPECT_EQ(HitNames(SearchFor({1, 1, 0, 0}, 30)), served) << "who asks generation 1 sees nothing of it";
+  EXPECT_THAT(HitNames(SearchFor({1, 1, 0, 0}, 30, 2)), Contains(::testing::EndsWith("@2")).Times(12));
+
+  Restart();
+  EXPECT_EQ(Settled().state, BackfillState::kRunning);
+  EXPECT_EQ(engine_->GetBackfill("c")->items_left, 8u);
+  Activate(2);
+  EXPECT_FALSE(engine_->GetBackfill("c")->ahead);
+  EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kRunning) << "and goes on once it serves";
+  Activate(1);
+  EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kStopped) << "until a rollback";
+  EXPECT_THAT(Lease(5).items, IsEmpty());
+  ASSERT_TRUE(engine_->StartBackfill(call).ok());
+  EXPECT_EQ(Settled().state, BackfillState::kRunning) << "unless it is asked for again";
+  Embed(Lease(100));
+  EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kDone);
+  Activate(3);
+  EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kStopped) << "a newer one serves";
+  EXPECT_TRUE(Fails(engine_->StartBackfill(call), Code::kInvalidArgument, {"'generation' is 2", "0 or 3"}));
+  call.generation = 9;
+  EXPECT_TRUE(Fails(engine_->StartBackfill(call), Code::kNotFound, {"generation 9"}));
+}
+
 TEST(BackfillCounts, WhatANewerGenerationEmbeddedBeforeARollbackIsNotLeft) {
   ProgressRecord progress;
   progress.items = {{{1}, 5}, {{1, 2}, 7}, {{1, 3}, 11}, {{2, 3}, 13}, {{3}, 17}};

@@ -368,10 +368,11 @@ TEST_F(EndpointTest, VectorsOfAnotherModelAreRefused) {
 TEST_F(EndpointTest, StoredTextsAreEmbeddedAnewByTheNextGeneration) {
   AddAndActivate();
   Write(Texts({"cats", "dogs", "birds"}, /*keep=*/true));
-  AddAndActivate({{"document_prefix", "new: "}});
+  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}})).ok());
   StartBackfillCall start;
   start.collection = "c";
   start.embed_rate = 1'000;
+  start.generation = 2;  // It does not serve yet.
   ASSERT_TRUE(engine_->StartBackfill(start).ok());
   const absl::Time limit = absl::Now() + absl::Minutes(1);
   while (engine_->GetBackfill("c")->state != BackfillState::kDone && absl::Now() < limit) {

@@ -213,15 +213,24 @@ class GenerationCalls(Calls):
         return self._do(Call("Jobs/Get", request, lambda r: types.job(r.job), False, timeout))
 
     def start_backfill(
-        self, collection: str, *, embed_rate: Optional[float] = None, timeout: Optional[float] = None
+        self,
+        collection: str,
+        *,
+        generation: int = 0,
+        embed_rate: Optional[float] = None,
+        timeout: Optional[float] = None,
     ) -> types.Backfill:
-        """Starts or resumes the re-embedding of the gallery by the active generation.
+        """Starts or resumes the re-embedding of the gallery by the active generation, or by a newer one.
 
         Args:
+            generation: a newer generation works the gallery up before it serves; 0: the active one.
             embed_rate: items a second that the server embeds from stored inputs; 0: workers do it (lightcone.worker).
         """
         request = given(
-            _wire.message("BackfillStartRequest")(request_id=request_id(), collection=collection), embed_rate=embed_rate
+            _wire.message("BackfillStartRequest")(
+                request_id=request_id(), collection=collection, generation=generation
+            ),
+            embed_rate=embed_rate,
         )
         return self._do(Call("Backfill/Start", request, lambda r: types.backfill(r.status), False, timeout))
 

@@ -295,7 +295,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Backfill:
-    """Progress of a lazy backfill."""
+    """Progress of a lazy backfill. `ahead`: the generation does not serve yet."""
 
     state: str
     generation: int
@@ -304,6 +304,7 @@ class Backfill:
     items_leased: int
     items_per_second: float
     error: str
+    ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -527,4 +528,5 @@ def backfill(status: Any) -> Backfill:
         items_leased=status.items_leased,
         items_per_second=status.items_per_second,
         error=status.error,
+        ahead=status.ahead,
     )

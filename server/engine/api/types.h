@@ -409,6 +409,8 @@ struct StartBackfillCall {
   std::optional<double> embed_rate = {};
   // Of the collection's searches, in milliseconds: the rate is halved while their 99th percentile lies above. 0: never.
   double p99_ms_max = 0;
+  // Generation that embeds the items anew; 0: the active one. A newer one works the gallery up before it serves.
+  uint32_t generation = 0;
 };
 
 // An item that the server could not embed.
@@ -439,6 +441,7 @@ struct BackfillStatus {
   std::optional<absl::Time> started;
   absl::Status error;            // error of kFailed, or why the server itself embeds nothing
   double embed_rate = 0;         // rate that the start asked for
+  bool ahead = false;            // The generation does not serve yet.
   double items_per_second = 0;   // items a second in the last minute, by anybody
   uint64_t items_aside = 0;      // items that the server could not embed
   std::vector<AsideItem> aside;  // some of these items

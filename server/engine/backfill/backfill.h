@@ -47,6 +47,8 @@ class Backfill {
   // Up to `wanted` of the worst items whose input is stored and that nobody holds. One caller at a time takes turns and
   // finishes each. Leased and failed items rest for `between_passes` once all others were taken. Errors of the store.
   absl::StatusOr<EmbedTurn> TakeEmbeddable(size_t wanted, absl::Duration between_passes);
+  // Whether a backfill was started and is neither paused nor stopped.
+  bool IsWanted() const { return order_.IsWanted(); }
   // Whether no pause, rollback, start or end of the turn came in between. If so the caller holds the items for longer.
   bool StillWanted(const EmbedTurn& turn);
   // Embedded items are done. Items of `failed` are left to workers until the backfill begins anew.

@@ -14,14 +14,24 @@ namespace {
 
 constexpr absl::Duration kLeaseMin = absl::Milliseconds(1), kLeaseMax = absl::Hours(24);
 
-// Whose items a head is for: as asked, or those of the active generation's parent, or of the one before it.
-absl::StatusOr<uint32_t> HeadGenerationOf(const CollectionState& state, const GenerationRecord& active,
+// The generation that embeds items anew: the active one, or a newer one that does not serve yet.
+absl::StatusOr<const GenerationRecord*> TargetOf(const CollectionState& state, uint32_t asked) {
+  const uint32_t active = state.record.active_generation;
+  if (asked != 0 && asked < active) {
+    return InvalidField("generation", StrCat(asked), StrCat("0 or ", active, ", which serves, or a newer one"));
+  }
+  return state.Resolve(asked);
+}
+
+// Whose items a head is for: as asked, or those of the embedding generation's parent, or of the one before it.
+absl::StatusOr<uint32_t> HeadGenerationOf(const CollectionState& state, const GenerationRecord& target,
                                           uint32_t asked) {
-  if (asked == 0) asked = active.parent != 0 ? active.parent : active.generation - 1;
-  if (asked == 0 || asked >= active.generation) {
-    return InvalidField("head_generation", StrCat(asked),
-                        active.generation == 1 ? std::string("nothing: no generation is older than the active one")
-                                               : StrCat("1 .. ", active.generation - 1, ", older than the active one"));
+  if (asked == 0) asked = target.parent != 0 ? target.parent : target.generation - 1;
+  if (asked == 0 || asked >= target.generation) {
+    const std::string allowed = target.generation == 1
+                                    ? std::string("nothing: no generation is older than the one that embeds")
+                                    : StrCat("1 .. ", target.generation - 1, ", older than the one that embeds");
+    return InvalidField("head_generation", StrCat(asked), allowed);
   }
   LC_RETURN_IF_ERROR(state.Resolve(asked).status());
   return asked;
@@ -84,20 +94,21 @@ absl::StatusOr<BackfillStatus> BackfillCalls::Start(const StartBackfillCall& cal
   std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
   const double rate = call.embed_rate.value_or(0);
   if (call.embed_rate) fingerprint += StrCat("|", NumberText(rate), "|", NumberText(call.p99_ms_max));
+  if (call.generation != 0) fingerprint += StrCat("|generation ", call.generation);
   LC_ASSIGN_OR_RETURN(
       OperatorTransaction change,
       OperatorTransaction::Begin(context_, *served->collection, {call.request_id, "StartBackfill", fingerprint}));
   if (change.earlier() != nullptr) return backfill.Status();
   const CollectionState& state = change.before();
-  LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state.Resolve(0));
-  if (rate > 0 && !active->has_encoder) {
-    return FailedPrecondition(StrCat("generation ", active->generation, " of collection '", state.record.name,
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* const target, TargetOf(state, call.generation));
+  if (rate > 0 && !target->has_encoder) {
+    return FailedPrecondition(StrCat("generation ", target->generation, " of collection '", state.record.name,
                                      "' has no encoder here: leave embed_rate at 0, and have workers lease the items"));
   }
-  change.request().generation = active->generation;
+  change.request().generation = target->generation;
   const std::optional<BackfillRecord> now = backfill.record();
   const BackfillStatus shown = backfill.Status();
-  const bool same = now && now->generation == active->generation;
+  const bool same = now && now->generation == target->generation;
   // An error of the encoder that is tried again by itself holds nothing up.
   const bool held =
       shown.state == BackfillState::kPaused || shown.state == BackfillState::kFailed || backfill.EmbeddingStopped();
@@ -107,13 +118,14 @@ absl::StatusOr<BackfillStatus> BackfillCalls::Start(const StartBackfillCall& cal
   }
   const bool keep_pace = same && !call.embed_rate;
   BackfillRecord record;
-  record.generation = active->generation;
+  record.generation = target->generation;
   record.started_us = change.time_us();
+  record.ahead = target->generation != state.record.active_generation;
   record.embed_rate = keep_pace ? now->embed_rate : rate;
   record.p99_ms_max = keep_pace ? now->p99_ms_max : call.p99_ms_max;
   std::optional<FailureHeadFile> head;
   if (!call.failure_head.empty()) {
-    LC_ASSIGN_OR_RETURN(record.head_generation, HeadGenerationOf(state, *active, call.head_generation));
+    LC_ASSIGN_OR_RETURN(record.head_generation, HeadGenerationOf(state, *target, call.head_generation));
     LC_ASSIGN_OR_RETURN(head, ReadHeadFor(*state.Find(record.head_generation), call.failure_head));
     change.batch().Put(Table::kMeta, keys::Meta(BackfillHeadName(number)), call.failure_head);
   } else {

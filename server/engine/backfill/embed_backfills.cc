@@ -24,9 +24,9 @@ constexpr absl::Duration kRetryMax = absl::Minutes(5);     // between tries of a
 constexpr int kDoublingsMax = 10;
 
 // Whether items of the collection are to be embedded here now, and by what.
-const GenerationRecord* EmbedsHere(const CollectionState& state, const std::optional<BackfillRecord>& backfill) {
-  if (!backfill || backfill->embed_rate <= 0 || backfill->paused) return nullptr;
-  if (state.record.active_generation != backfill->generation) return nullptr;
+const GenerationRecord* EmbedsHere(const CollectionState& state, const Backfill& of,
+                                   const std::optional<BackfillRecord>& backfill) {
+  if (!backfill || backfill->embed_rate <= 0 || !of.IsWanted()) return nullptr;
   const GenerationRecord* const generation = state.Find(backfill->generation);
   return generation != nullptr && generation->has_encoder ? generation : nullptr;
 }
@@ -89,7 +89,7 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSafely(const Served& served, Side& sid
 absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side) {
   const auto state = served.collection->state();
   const std::optional<BackfillRecord> backfill = served.backfill->record();
-  const GenerationRecord* const generation = EmbedsHere(*state, backfill);
+  const GenerationRecord* const generation = EmbedsHere(*state, *served.backfill, backfill);
   const absl::Time now = absl::Now();
   served.backfill->NoteProgress(now);
   const bool wanted_here = generation != nullptr && served.backfill->HasEmbeddable(now);

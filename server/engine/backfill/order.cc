@@ -70,7 +70,7 @@ void BackfillOrder::Start() {
 }
 
 bool BackfillOrder::MayOrder() const {
-  return !halted_ && !record_->paused && IsActive(*record_) && !collection_->dropped();
+  return !halted_ && !record_->paused && IsDue(*record_) && !collection_->dropped();
 }
 
 void BackfillOrder::StartLocked() {
@@ -157,7 +157,7 @@ absl::Status BackfillOrder::OrderItems(const BackfillRecord& record, const Failu
     if (collection_->Pin()->VisibleRows(g, record.generation) == 0) continue;
     OrderCall call{collection_, g, record.generation, g == record.head_generation ? head : nullptr, {}, &ordered_};
     call.cancelled = [this, &record] {
-      return stop_.load() || embedding_generation() == 0 || collection_->dropped() || !IsActive(record);
+      return stop_.load() || embedding_generation() == 0 || collection_->dropped() || !IsDue(record);
     };
     LC_ASSIGN_OR_RETURN(const std::vector<OrderedItem> order, EstimateOrder(call));
     for (size_t begin = 0; begin < order.size(); begin += kWriteRows) {
@@ -201,18 +201,24 @@ std::optional<BackfillRecord> BackfillOrder::record() const {
   return record_;
 }
 
-bool BackfillOrder::IsActive(const BackfillRecord& record) const {
-  return collection_->state()->record.active_generation == record.generation;
+bool BackfillOrder::IsDue(const BackfillRecord& record) const {
+  const auto state = collection_->state();
+  const uint32_t active = state->record.active_generation;
+  if (record.generation == active) return true;
+  const GenerationRecord* const generation = state->Find(record.generation);
+  // One that served since then was rolled back.
+  return record.ahead && record.generation > active && generation != nullptr && !generation->retired &&
+         generation->activated_us <= record.started_us;
 }
 
 bool BackfillOrder::IsWanted() const {
   absl::MutexLock lock(&mu_);
-  return record_ && !record_->paused && IsActive(*record_);
+  return record_ && !record_->paused && IsDue(*record_);
 }
 
 BackfillState BackfillOrder::StateLocked(uint64_t left) const {
   if (!record_) return BackfillState::kNone;
-  if (!IsActive(*record_)) return BackfillState::kStopped;
+  if (!IsDue(*record_)) return BackfillState::kStopped;
   if (!error_.ok()) return BackfillState::kFailed;
   if (record_->paused) return BackfillState::kPaused;
   if (!record_->ordered) return BackfillState::kOrdering;
@@ -241,6 +247,7 @@ BackfillStatus BackfillOrder::Status() const {
   status.started = absl::FromUnixMicros(record_->started_us);
   status.error = error_;
   status.embed_rate = record_->embed_rate;
+  status.ahead = record_->generation != collection_->state()->record.active_generation && IsDue(*record_);
   status.items_per_second = growth_.PerSecond();
   return status;
 }

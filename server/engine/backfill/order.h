@@ -45,7 +45,7 @@ class BackfillOrder {
   void Begin(BackfillRecord record, std::optional<FailureHeadFile> head);
   // Resumes an ordering that Halt, or the activation of another generation, ended. REQUIRES: scan.
   void Resume();
-  // Orders all items anew, unless that is under way, halted or paused, or another generation is active. REQUIRES: scan.
+  // Orders all items anew, unless that is under way, halted or paused, or stopped. REQUIRES: scan.
   void Start();
   // Writes the changed record and `also` in one batch by `write`. NOT_FOUND before a start. The end of a pause resumes
   // an ordering that was ended or failed. REQUIRES: scan.
@@ -60,7 +60,7 @@ class BackfillOrder {
   std::optional<Snapshot> TakeSnapshot() const;  // nullopt before a start
   std::optional<BackfillRecord> record() const;
   BackfillStatus Status() const;  // without what the leases and the encoder add
-  bool IsWanted() const;          // neither paused nor of a generation that is not active
+  bool IsWanted() const;          // neither paused nor stopped
   // The generation that embeds items now, without a lock; 0: paused or never started.
   uint32_t embedding_generation() const { return embedding_generation_.load(); }
   void NoteProgress(absl::Time now);
@@ -77,7 +77,8 @@ class BackfillOrder {
   void StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MayOrder() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   BackfillState StateLocked(uint64_t left) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool IsActive(const BackfillRecord& record) const;
+  // Whether the generation serves, or the backfill goes ahead of that: no newer one serves, and it did not since then.
+  bool IsDue(const BackfillRecord& record) const;
 
   Collection* const collection_;
   absl::Mutex* const scan_mu_;

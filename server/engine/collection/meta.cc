@@ -63,6 +63,7 @@ constexpr auto kBackfillFields = [](auto& f, auto& r) {
   f.Field("started_us", r.started_us);
   f.Later("embed_rate", r.embed_rate);
   f.Later("p99_ms_max", r.p99_ms_max);
+  f.Optional("ahead", r.ahead);
   f.Check("generation", r.generation != 0);
 };
 

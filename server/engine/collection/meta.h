@@ -100,6 +100,7 @@ struct BackfillRecord {
   int64_t started_us = 0;
   double embed_rate = 0;  // items a second that the server embeds itself; 0: none
   double p99_ms_max = 0;  // latency of searches above which the server embeds less; 0: never
+  bool ahead = false;     // begun before the generation serves
 };
 
 // Table kMeta, "request/<request id>": what an operator's call did, so that the same call again gives the same answer.
