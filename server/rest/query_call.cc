@@ -185,8 +185,10 @@ std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts
   return ScoredPointText(hit, ScoreOf(metric, hit.distance), parts);
 }
 
-std::string RefreshText(const PointQuery& query) {
-  if (!query.refresh) return "";
+std::string ExtrasText(const PointQuery& query) {
+  std::string older;
+  if (!query.older_error.empty()) older = ",\"older_error\":" + TextOfJson(json(query.older_error));
+  if (!query.refresh) return older;
   const SearchRefresh& refresh = *query.refresh;
   const json shown = {{"candidates", refresh.candidates},
                       {"refreshed", refresh.refreshed},
@@ -196,7 +198,7 @@ std::string RefreshText(const PointQuery& query) {
                       {"failed", refresh.failed},
                       {"changed", refresh.changed},
                       {"error", refresh.error}};
-  return ",\"refresh\":" + TextOfJson(shown);
+  return older + ",\"refresh\":" + TextOfJson(shown);
 }
 
 absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* query, Metric* metric) {
@@ -213,6 +215,7 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
   QueryAnswer& found = answer.results[0];
   LC_RETURN_IF_ERROR(found.status);
   query->refresh = std::move(answer.refresh);
+  query->older_error = std::move(answer.older_error);
   return std::move(found);
 }
 

@@ -21,6 +21,7 @@ struct PointQuery {
   std::vector<ItemId> left_out;           // points that the query is made of
   std::optional<Diversity> diversity;     // how unlike each other the hits are wanted
   std::optional<SearchRefresh> refresh;   // what the answer says of params.refresh_top
+  std::string older_error;                // what it says of params.embed_older
 };
 
 // Reads everything but the query itself: filter, limit, offset, params, score_threshold and the parts of the hits. The
@@ -44,8 +45,8 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
 // A hit with its score by the metric.
 std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts);
 
-// "refresh" beside the points; empty where nothing was to be embedded anew.
-std::string RefreshText(const PointQuery& query);
+// "refresh" and "older_error" beside the points, where the parameters of a query ask for them.
+std::string ExtrasText(const PointQuery& query);
 
 // The hits, each with its score: the cosine, the dot product, or the distance.
 absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, PointQuery* query);

@@ -66,7 +66,7 @@ Answer QueryOnce(const RestCall& call, const json& given, const std::string& pat
   if (asked == nullptr) return ListPoints(call, body, std::move(query));
   LC_RETURN_IF_ERROR(ReadPointQuery(call, *asked, body.At("query"), &query));
   LC_ASSIGN_OR_RETURN(const std::vector<std::string> points, RunPointQuery(call, &query));
-  return StrCat("{\"points\":", ListText(points), RefreshText(query), "}");
+  return StrCat("{\"points\":", ListText(points), ExtrasText(query), "}");
 }
 
 // The answers to the array "searches", each by `search_once`. An error of one is an error of all, as at Qdrant.

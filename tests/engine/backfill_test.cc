@@ -351,6 +351,8 @@ TEST_F(Backfills, ANewerGenerationWorksTheGalleryUpBeforeItServes) {
   Restart();
   EXPECT_EQ(Settled().state, BackfillState::kRunning);
   EXPECT_EQ(engine_->GetBackfill("c")->items_left, 8u);
+  ASSERT_TRUE(engine_->PauseBackfill("c", "").ok());
+  EXPECT_EQ(Start().generation, 2u) << "what is ahead goes on where no generation is named";
   Activate(2);
   EXPECT_FALSE(engine_->GetBackfill("c")->ahead);
   EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kRunning) << "and goes on once it serves";

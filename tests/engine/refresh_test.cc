@@ -209,7 +209,10 @@ TEST_F(RefreshTest, ATextIsEmbeddedByOlderGenerationsTooWhereTheCallAsksForIt) {
   call.queries.resize(1);
   call.refresh_top = 3;
   EXPECT_EQ(Search(call).refresh->refreshed, 3);
-  EXPECT_EQ(stub_.seen().size(), asked + 3) << "the query by both generations, and the candidates";
+  size_t documents = 0;
+  const std::vector<StubEndpoint::Seen> seen = stub_.seen();
+  for (size_t i = asked; i < seen.size(); ++i) documents += seen[i].texts[0].starts_with("new: ");
+  EXPECT_EQ(seen.size(), asked + 2 + documents) << "the query by both generations, and the candidates";
 
   const auto answers_well = [](const std::vector<std::string>& texts, httplib::Response& response) {
     response.set_content(StubEndpoint::BodyFor(texts, kLength).dump(), "application/json");
@@ -227,10 +230,26 @@ TEST_F(RefreshTest, BoundsOfTheSearchAreAppliedAfterwards) {
   SearchCall call = CallFor({7}, kTexts, 10);
   call.distance_max = 1e-6;
   EXPECT_THAT(Search(call).results[0].hits, ElementsAre(Field(&EngineHit::id, Id(7))));
-  call = CallFor({7}, kTexts, 1);
+}
+
+TEST_F(RefreshTest, AnOffsetLeavesOutHitsAndNoCandidates) {
+  SearchCall call = CallFor({7}, 5, 1);
   call.offset = 1;
   call.with_payload = true;
-  EXPECT_NE(ToString(Search(call).results[0].hits.at(0).id), ToString(Id(7)));
+  const SearchAnswer answer = Search(call);
+  EXPECT_EQ(answer.refresh->refreshed, 5);
+  EXPECT_TRUE(engine_->Get("c", {Id(7)}, 2, ItemParts(), {})->missing.empty()) << "the nearest is a candidate, too";
+  EXPECT_NE(ToString(answer.results[0].hits.at(0).id), ToString(Id(7)));
+}
+
+TEST_F(RefreshTest, WhatANewerGenerationEmbeddedHoldsUpNoneOfTheOthers) {
+  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "newest: "}})).ok());
+  UpsertBatch batch = BatchOf({ItemOf(Id(7), StubEndpoint::VectorOf("newest", kLength))}, 3, /*same_content=*/true);
+  Write(std::move(batch));
+  const SearchAnswer answer = Search(CallFor({7}, 5));
+  EXPECT_EQ(answer.refresh->candidates, 5);
+  EXPECT_EQ(answer.refresh->changed, 1);
+  EXPECT_EQ(answer.refresh->refreshed, 4);
 }
 
 TEST_F(RefreshTest, WhatCannotBeRefreshedIsNamed) {

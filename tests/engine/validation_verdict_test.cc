@@ -81,7 +81,7 @@ TEST(GateMeasureText, IsReadWithItsWeightsAndMistakesAreNamed) {
   EXPECT_EQ(ParseGateMeasure(ParsableText(*both))->weights, both->weights);
   EXPECT_EQ(ParsableText(*ParseGateMeasure("recall10:7")), "recall10");
   for (const char* const text : {"map@10", "map,", ",", "map:0", "map:-1", "map:x", "map:", "map:inf",
-                                 "map:1e308,mrr:1e308", "map,map", "MAP"}) {
+                                 "map:1e308,mrr:1e308", "map:1e300,mrr:1e-300", "map,map", "MAP"}) {
     EXPECT_TRUE(Fails(ParseGateMeasure(text), Code::kInvalidArgument, {"'measure'", text, "ndcg10"})) << text;
   }
 }
@@ -93,6 +93,8 @@ TEST(ValidationText, SaysSoWhereTheNewModelItselfIsNoBetter) {
   pair.common_items = 200;
   const std::string says = "the new model itself is no better than the old one here";
   EXPECT_EQ(TextOf(pair).find(says), std::string::npos) << "nothing was measured";
+  pair.own_cmc1_gain = pair.own_map_gain = Estimate();
+  EXPECT_EQ(TextOf(pair).find(says), std::string::npos) << "no probe measured it";
   pair.own_cmc1_gain = Estimate{-0.05, -0.1, 0.01, 100};
   pair.own_map_gain = Estimate{0.05, 0.01, 0.1, 100};
   EXPECT_NE(TextOf(pair).find(says + " in one measure: its own queries on 200 items"), std::string::npos);

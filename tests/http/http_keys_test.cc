@@ -300,6 +300,24 @@ TEST_F(HttpKeys, ASessionActsByItsKeysScopesAndOnlyWithItsToken) {
   EXPECT_EQ(StatusOf(Ask("GET", "/metrics", viewer.cookie)), 401) << "a cookie is for the console alone";
 }
 
+TEST_F(HttpKeys, ASearchThatWritesIsToldWhetherItsKeyMayWrite) {
+  Write(LineOfKey("viewer", auth::kRead) + LineOfKey("writer", auth::kRead | auth::kWrite, {"shop-1"}));
+  Start();
+  std::string told;
+  engine_->on_search = [&told](const SearchCall& call, const CallContext& context) {
+    for (const char* const collection : {"shop-1", "other-1"}) told += context.may_write(collection) ? 'y' : 'n';
+    SearchAnswer answer;
+    answer.results.resize(call.queries.size());
+    return answer;
+  };
+  for (const char* const key : {"viewer-key", "writer-key"}) {
+    const std::string answer = Ask("POST", "/collections/shop-1/points/query", StrCat("api-key: ", key, "\r\n"),
+                                   R"({"query": [1, 0], "params": {"refresh_top": 5}})");
+    EXPECT_EQ(StatusOf(answer), 200) << answer;
+  }
+  EXPECT_EQ(told, "nnyn");
+}
+
 TEST_F(HttpKeys, ASessionEndsByLogoutAndWithItsKey) {
   const Login first = LogIn("viewer-key"), second = LogIn("viewer-key");
   EXPECT_EQ(StatusOf(Ask("DELETE", "/api/v1/session", first.cookie)), 403) << "no token";

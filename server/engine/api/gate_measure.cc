@@ -39,7 +39,10 @@ absl::StatusOr<GateMeasure> ParseGateMeasure(std::string_view text) {
   double sum = 0;
   for (const auto& [unused, weight] : measure.weights) sum += weight;
   if (!std::isfinite(sum)) return wrong;
-  for (auto& [unused, weight] : measure.weights) weight /= sum;
+  for (auto& [unused, weight] : measure.weights) {
+    weight /= sum;
+    if (weight == 0) return wrong;  // It is too small beside the others to count.
+  }
   return measure;
 }
 

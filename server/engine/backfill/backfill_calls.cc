@@ -14,9 +14,12 @@ namespace {
 
 constexpr absl::Duration kLeaseMin = absl::Milliseconds(1), kLeaseMax = absl::Hours(24);
 
-// The generation that embeds items anew: the active one, or a newer one that does not serve yet.
-absl::StatusOr<const GenerationRecord*> TargetOf(const CollectionState& state, uint32_t asked) {
+// The generation that embeds items anew: the active one, or a newer one that does not serve yet. Where none is named, a
+// backfill goes on that began ahead of its generation.
+absl::StatusOr<const GenerationRecord*> TargetOf(const CollectionState& state, const BackfillStatus& now,
+                                                 uint32_t asked) {
   const uint32_t active = state.record.active_generation;
+  if (asked == 0 && now.ahead) asked = now.generation;
   if (asked != 0 && asked < active) {
     return InvalidField("generation", StrCat(asked), StrCat("0 or ", active, ", which serves, or a newer one"));
   }
@@ -100,18 +103,18 @@ absl::StatusOr<BackfillStatus> BackfillCalls::Start(const StartBackfillCall& cal
       OperatorTransaction::Begin(context_, *served->collection, {call.request_id, "StartBackfill", fingerprint}));
   if (change.earlier() != nullptr) return backfill.Status();
   const CollectionState& state = change.before();
-  LC_ASSIGN_OR_RETURN(const GenerationRecord* const target, TargetOf(state, call.generation));
+  const BackfillStatus shown = backfill.Status();
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* const target, TargetOf(state, shown, call.generation));
   if (rate > 0 && !target->has_encoder) {
     return FailedPrecondition(StrCat("generation ", target->generation, " of collection '", state.record.name,
                                      "' has no encoder here: leave embed_rate at 0, and have workers lease the items"));
   }
   change.request().generation = target->generation;
   const std::optional<BackfillRecord> now = backfill.record();
-  const BackfillStatus shown = backfill.Status();
   const bool same = now && now->generation == target->generation;
   // An error of the encoder that is tried again by itself holds nothing up.
-  const bool held =
-      shown.state == BackfillState::kPaused || shown.state == BackfillState::kFailed || backfill.EmbeddingStopped();
+  const bool held = shown.state == BackfillState::kPaused || shown.state == BackfillState::kFailed ||
+                    (shown.state != BackfillState::kStopped && backfill.EmbeddingStopped());
   if (call.failure_head.empty() && held && same) {
     LC_RETURN_IF_ERROR(SetPaused(context_, backfill, change, false, &call));
     return backfill.Status();

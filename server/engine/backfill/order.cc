@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include "base/dcheck.h"
@@ -255,8 +256,12 @@ BackfillStatus BackfillOrder::Status() const {
 void BackfillOrder::NoteProgress(absl::Time now) {
   absl::MutexLock lock(&mu_);
   if (!record_ || !growth_.Due(now)) return;
-  // Items left fall by the backfill alone. Items done also grow by new items.
-  growth_.Note(now, UINT64_MAX - CountsOf(collection_->progress(), record_->generation).left);
+  const BackfillCounts counts = CountsOf(collection_->progress(), record_->generation);
+  const bool serves = record_->generation == collection_->state()->record.active_generation;
+  if (std::exchange(growth_serves_, serves) != serves) growth_ = {};
+  // New items are done where their generation serves, and left where it does not: only the other count is the
+  // backfill's alone.
+  growth_.Note(now, serves ? UINT64_MAX - counts.left : counts.done);
 }
 
 uint64_t BackfillOrder::starts() const {

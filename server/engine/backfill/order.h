@@ -95,7 +95,8 @@ class BackfillOrder {
   std::optional<FailureHeadFile> head_ ABSL_GUARDED_BY(mu_);
   absl::Status error_ ABSL_GUARDED_BY(mu_);  // of the last ordering
   uint64_t starts_ ABSL_GUARDED_BY(mu_) = 0;
-  Growth growth_ ABSL_GUARDED_BY(mu_);  // of the items that are done
+  Growth growth_ ABSL_GUARDED_BY(mu_);              // of the items that are done
+  bool growth_serves_ ABSL_GUARDED_BY(mu_) = true;  // whether growth_ counts for a generation that serves
 };
 
 }  // namespace lightcone::server

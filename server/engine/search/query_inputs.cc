@@ -54,7 +54,10 @@ absl::StatusOr<std::string> EmbedOlder(const Context& engine, Collection& collec
   for (const uint32_t older : collection.Pin()->Generations(generation.generation)) {
     const GenerationRecord* const record = state.Find(older);
     if (older >= generation.generation || record == nullptr || !record->has_encoder) continue;
-    absl::StatusOr<EmbeddedInputs> vectors = given.Embed(engine, collection, *record, context);
+    CallContext part = context;  // What hangs leaves the search its time.
+    const absl::Time now = absl::Now();
+    if (context.deadline != absl::InfiniteFuture()) part.deadline = now + (context.deadline - now) / 2;
+    absl::StatusOr<EmbeddedInputs> vectors = given.Embed(engine, collection, *record, part);
     LC_RETURN_IF_ERROR(CheckAlive(context, "search"));
     if (!vectors.ok()) vectors = EmbeddedInputs(given.inputs.size(), vectors.status());
     for (size_t i = 0; i < vectors->size(); ++i) {

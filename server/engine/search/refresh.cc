@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
@@ -17,24 +18,17 @@ namespace {
 
 constexpr int64_t kRefreshTopMax = 1'000;   // candidates of one query
 constexpr int64_t kCandidatesMax = 10'000;  // candidates of one call
-constexpr size_t kFirstPiece = 16;          // items that are embedded before their rate is known
+constexpr int kSearchesMax = 4;             // searches that embed at once: they hold threads that others search on
+constexpr size_t kPieceMax = 64;            // inputs for an encoder in a process: they share its bounds with queries
 constexpr double kShareOfTime = 0.5;        // part of the time left that a piece may take, by the rate so far
 constexpr double kShareForRanking = 0.05;   // part of the time left that is kept for the answer
 constexpr absl::Duration kLeastForRanking = absl::Milliseconds(5);
+constexpr absl::Duration kLongest = absl::Minutes(1);  // time for embedding where the call sets no deadline
 
-// When embedding has to end, so that a search as long as the first one, and as long again for the writes before it,
-// ends within the deadline.
-absl::Time RefreshDeadline(absl::Time deadline, absl::Time began, absl::Time now) {
-  if (deadline == absl::InfiniteFuture()) return deadline;
-  return deadline - std::max({2 * (now - began), kShareForRanking * (deadline - now), kLeastForRanking});
-}
-
-// Number of the candidates that are embedded in one go: all of them if time allows, else what the time left allows.
-size_t NextPiece(size_t left, size_t done, absl::Duration took, absl::Duration time_left) {
-  if (time_left == absl::InfiniteDuration()) return left;
-  if (done == 0 || took <= absl::ZeroDuration()) return std::min(left, kFirstPiece);
-  const double items = kShareOfTime * absl::FDivDuration(time_left, took) * static_cast<double>(done);
-  return std::min(left, std::max<size_t>(1, static_cast<size_t>(std::min(items, 1e6))));
+// What the search that ranks at last needs: twice as long as the first one, for the writes come before it.
+absl::Duration KeptForRanking(absl::Time deadline, absl::Time began, absl::Time now) {
+  if (deadline == absl::InfiniteFuture()) return absl::ZeroDuration();
+  return std::max({2 * (now - began), kShareForRanking * (deadline - now), kLeastForRanking});
 }
 
 void CountFailure(const absl::Status& status, int64_t items, SearchRefresh* refresh) {
@@ -93,10 +87,27 @@ SearchCall CandidateSearch(const SearchCall& call) {
 struct RefreshCalls::Run {
   const Served& served;
   const GenerationRecord& generation;
-  CallContext call;       // of the search
-  CallContext embedding;  // ends earlier
-  uint64_t sequence = 0;  // of the last write
+  CallContext embedding, writing;  // each ends before the call does
+  uint64_t sequence = 0;           // of the last write
+  bool write_failed = false;
 };
+
+size_t RefreshCalls::NextPiece(const Run& run, size_t left, absl::Time now) {
+  if (!run.generation.endpoint) left = std::min(left, kPieceMax);
+  absl::MutexLock lock(&mu_);
+  const auto known = seconds_.find({run.served.collection->number(), run.generation.generation});
+  if (known == seconds_.end()) return 1;
+  const double time_left = absl::ToDoubleSeconds(run.embedding.deadline - now);
+  const double items = kShareOfTime * time_left / std::max(known->second, 1e-6);
+  return std::min(left, std::max<size_t>(1, static_cast<size_t>(std::min(items, 1e6))));
+}
+
+void RefreshCalls::NotePiece(const Run& run, size_t items, absl::Duration took, bool late) {
+  // Of a piece that was late nobody knows how much of it was done.
+  const double seconds = absl::ToDoubleSeconds(took) / static_cast<double>(items) * (late ? 2 : 1);
+  absl::MutexLock lock(&mu_);
+  seconds_[{run.served.collection->number(), run.generation.generation}] = seconds;
+}
 
 int64_t RefreshCalls::TakeBudget(int64_t most) {
   absl::MutexLock lock(&mu_);
@@ -124,7 +135,8 @@ absl::StatusOr<std::vector<RefreshCalls::Due>> RefreshCalls::FindDue(const Run& 
   for (size_t i = 0; i < rows.size(); ++i) {
     const ItemRecord& record = rows[i].record;
     const auto& by = record.generations;
-    if (!rows[i].found || std::binary_search(by.begin(), by.end(), run.generation.generation)) {
+    // What a newer generation embedded, too, takes no embedding by this one any more.
+    if (!rows[i].found || (!by.empty() && by.back() >= run.generation.generation)) {
       ++refresh->changed;
     } else if (!record.has_input) {
       ++refresh->without_input;
@@ -163,6 +175,12 @@ absl::Status RefreshCalls::EmbedAndWrite(Run& run, std::span<const Input> inputs
   const auto field_of = [&](size_t i) { return StrCat("stored input of item ", ToString(inputs[i].item->id)); };
   absl::StatusOr<EmbeddedInputs> vectors = EmbedInputs(context_, *run.served.collection, run.generation, pointers,
                                                        EmbedRole::kDocument, field_of, run.embedding);
+  if (absl::IsResourceExhausted(vectors.status()) && inputs.size() > 1) {  // Fewer of them may fit in.
+    const size_t half = inputs.size() / 2;
+    const absl::Status first = EmbedAndWrite(run, inputs.first(half), refresh);
+    if (absl::IsCancelled(first) || run.write_failed) return first;
+    return EmbedAndWrite(run, inputs.subspan(half), refresh);
+  }
   if (!vectors.ok()) vectors = EmbeddedInputs(inputs.size(), vectors.status());
   UpsertBatch batch;
   batch.generation = run.generation.generation;
@@ -185,8 +203,9 @@ absl::Status RefreshCalls::EmbedAndWrite(Run& run, std::span<const Input> inputs
   if (batch.items.empty()) return first_error;
   const auto items = std::ssize(batch.items);
   const absl::StatusOr<WriteResult> written =
-      writes_.WriteVectors(run.served, run.generation, std::move(batch), run.call);
+      writes_.WriteVectors(run.served, run.generation, std::move(batch), run.writing);
   if (!written.ok()) {
+    run.write_failed = true;
     CountFailure(written.status(), items, refresh);
     return written.status();
   }
@@ -200,38 +219,55 @@ absl::StatusOr<SearchRefresh> RefreshCalls::Refresh(const ServedPtr& served, con
                                                     const SearchAnswer& found, absl::Time began,
                                                     const CallContext& context) {
   Run run{*served, generation, context, context};
-  run.embedding.deadline = RefreshDeadline(context.deadline, began, absl::Now());
+  const absl::Duration kept = KeptForRanking(context.deadline, began, absl::Now());
+  run.embedding.deadline = std::min(context.deadline - kept, absl::Now() + kLongest);
+  run.writing.deadline = run.embedding.deadline + kept / 2;
   SearchRefresh refresh;
   LC_ASSIGN_OR_RETURN(const std::vector<Due> due, FindDue(run, found, &refresh));
-  const absl::Time started = absl::Now();
+  const absl::Cleanup end = [this] { searches_.fetch_sub(1); };
+  if (searches_.fetch_add(1) >= kSearchesMax) {
+    refresh.over_budget += std::ssize(due);
+  } else {
+    LC_RETURN_IF_ERROR(EmbedDue(run, due, context, &refresh));
+  }
+  if (run.sequence == 0) return refresh;
+  // Where views are late, the search ranks what they show.
+  const absl::Status visible = served->collection->WaitVisible(run.sequence, run.writing);
+  if (!visible.ok() && !absl::IsDeadlineExceeded(visible)) return visible;
+  return refresh;
+}
+
+absl::Status RefreshCalls::EmbedDue(Run& run, std::span<const Due> due, const CallContext& context,
+                                    SearchRefresh* refresh) {
   for (size_t done = 0; done < due.size();) {
     LC_RETURN_IF_ERROR(CheckAlive(context, "search"));
-    const auto left = std::span(due).subspan(done);
+    const auto left = due.subspan(done);
     const absl::Time now = absl::Now();
     if (now >= run.embedding.deadline) {
-      refresh.late += std::ssize(left);
+      refresh->late += std::ssize(left);
       break;
     }
-    const size_t piece = NextPiece(left.size(), done, now - started, run.embedding.deadline - now);
-    const auto granted = static_cast<size_t>(TakeBudget(static_cast<int64_t>(piece)));
+    const auto granted = static_cast<size_t>(TakeBudget(static_cast<int64_t>(NextPiece(run, left.size(), now))));
     if (granted == 0) {
-      refresh.over_budget += std::ssize(left);
+      refresh->over_budget += std::ssize(left);
       break;
     }
     std::vector<Input> inputs;
-    LC_ASSIGN_OR_RETURN(const size_t read, ReadInputs(run, left.first(granted), &inputs, &refresh));
+    LC_ASSIGN_OR_RETURN(const size_t read, ReadInputs(run, left.first(granted), &inputs, refresh));
     done += read;
     if (inputs.empty()) continue;
-    const absl::Status embedded = EmbedAndWrite(run, inputs, &refresh);
+    const absl::Status embedded = EmbedAndWrite(run, inputs, refresh);
     if (absl::IsCancelled(embedded)) return embedded;
-    if (!embedded.ok() && !IsInputsFault(embedded)) {
-      // The encoder gives nobody a vector now: the rest is not asked for.
-      CountFailure(embedded, std::ssize(due) - static_cast<std::ptrdiff_t>(done), &refresh);
+    if (embedded.ok() || absl::IsDeadlineExceeded(embedded)) {
+      NotePiece(run, inputs.size(), absl::Now() - now, /*late=*/!embedded.ok());
+    }
+    if (!embedded.ok() && (run.write_failed || !IsInputsFault(embedded))) {
+      // The encoder or the store serves nobody now: the rest is not asked for.
+      CountFailure(embedded, std::ssize(due) - static_cast<std::ptrdiff_t>(done), refresh);
       break;
     }
   }
-  if (run.sequence > 0) LC_RETURN_IF_ERROR(served->collection->WaitVisible(run.sequence, context));
-  return refresh;
+  return absl::OkStatus();
 }
 
 }  // namespace lightcone::server

@@ -3,9 +3,12 @@
 // Threads: every method is safe from any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -33,7 +36,8 @@ class RefreshCalls {
 
   // Embeds the hits of `found` that older generations embedded, best first over all queries, and waits until views show
   // them. `began`: when the search for `found` began, whose repetition the deadline has to leave time for. An encoder
-  // that fails is no error. Errors of the store, and CANCELLED.
+  // that fails is no error. A few searches do so at once: the candidates of others are `over_budget`. Errors of the
+  // store, and CANCELLED.
   absl::StatusOr<SearchRefresh> Refresh(const ServedPtr& served, const GenerationRecord& generation,
                                         const SearchAnswer& found, absl::Time began, const CallContext& context);
 
@@ -59,12 +63,20 @@ class RefreshCalls {
                                     SearchRefresh* refresh) const;
   // Counts each input. An error when none of them got a vector, or of the write.
   absl::Status EmbedAndWrite(Run& run, std::span<const Input> inputs, SearchRefresh* refresh);
+  // Embeds what is due, piece by piece, and counts what is left. CANCELLED; errors of the store.
+  absl::Status EmbedDue(Run& run, std::span<const Due> due, const CallContext& context, SearchRefresh* refresh);
+  // Items that are embedded in one go: as many as the time left allows, by the encoder's pace.
+  size_t NextPiece(const Run& run, size_t left, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
+  void NotePiece(const Run& run, size_t items, absl::Duration took, bool late) ABSL_LOCKS_EXCLUDED(mu_);
   int64_t TakeBudget(int64_t most);
 
   Context& context_;
   WriteCalls& writes_;
   absl::Mutex mu_;
   Pace pace_ ABSL_GUARDED_BY(mu_);
+  // Seconds of the last piece for each of its items, by collection and generation.
+  std::map<std::pair<uint32_t, uint32_t>, double> seconds_ ABSL_GUARDED_BY(mu_);
+  std::atomic<int> searches_{0};  // searches that embed now, or would
 };
 
 }  // namespace lightcone::server

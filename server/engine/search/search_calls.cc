@@ -121,6 +121,7 @@ void BindQuery(const Collection& collection, const CollectionState& state, const
 
 // Whether a generation could be asked every query of the call.
 bool CanAsk(const GenerationRecord& generation, const SearchCall& call) {
+  if (call.refresh_top > 0 && !generation.has_encoder) return false;
   return std::all_of(call.queries.begin(), call.queries.end(), [&](const Query& query) {
     if (!query.error.ok() || std::holds_alternative<QueryByItem>(query.content)) return true;
     if (std::holds_alternative<RawInput>(query.content)) return generation.has_encoder;
@@ -171,6 +172,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
     absl::StatusOr<SearchAnswer> answer = grouped.Run(queries, selector);
     const absl::Time ended = absl::Now();
     served->search_times->Note(ended, ended - began);
+    if (answer.ok()) answer->older_error = std::move(older_error);
     return answer;
   }
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
@@ -205,12 +207,19 @@ absl::StatusOr<SearchRefresh> SearchCalls::Refresh(const ServedPtr& served, cons
                                                    const Filter* filter, const std::vector<BoundVector>& queries,
                                                    const CallContext& context) {
   const absl::Time began = absl::Now();
+  CallContext part = context;  // The search that ranks at last needs time, too.
+  if (context.deadline != absl::InfiniteFuture()) part.deadline = began + (context.deadline - began) / 3;
   const SearchCall first = CandidateSearch(call);
-  SearchRun run(served->collection.get(), state, generation.generation, first, filter, &context_.pool, context);
-  run.UseBreadths(&served->live->breadths());
-  run.UseSamples(served->samples.get());
-  LC_ASSIGN_OR_RETURN(const SearchAnswer found, run.Run(queries));
-  return refreshes_.Refresh(served, generation, found, began, context);
+  absl::StatusOr<SearchAnswer> found;
+  {
+    SearchRun run(served->collection.get(), state, generation.generation, first, filter, &context_.pool, part);
+    run.UseBreadths(&served->live->breadths());
+    run.UseSamples(served->samples.get());
+    found = run.Run(queries);
+  }  // Its view ends before anything is embedded.
+  if (absl::IsDeadlineExceeded(found.status())) return SearchRefresh();
+  LC_RETURN_IF_ERROR(found.status());
+  return refreshes_.Refresh(served, generation, *found, began, context);
 }
 
 absl::StatusOr<SearchAnswer> SearchCalls::SearchByKey(const ServedPtr& served, const SearchCall& call,

@@ -153,6 +153,15 @@ void FillGains(const GateMeasure& measure, const ProbeMeasures& now, const Probe
   if (measure.named()) way->measure_gain = GainOf(now.By(measure), before.By(measure));
 }
 
+// What the new generation itself gains, by its own queries on its own embeddings of the common items.
+void FillOwnGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, PairReport* pair) {
+  WayReport own;
+  FillGains(measure, now, before, &own);
+  pair->own_cmc1_gain = own.cmc1_gain;
+  pair->own_map_gain = own.map_gain;
+  pair->own_measure_gain = own.measure_gain;
+}
+
 class Validation {
  public:
   Validation(const ValidationInput& input, const RankingRun& run)
@@ -375,7 +384,12 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
     LC_RETURN_IF_ERROR(MeasureMixture(common, both, {newer_.generation, &newer_self}, &pair->both[b], &unused));
   }
   Decide(input_.tolerance, input_.measure, pair);
-  if (pair->ways.empty()) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, MeasureSelf(common, older.generation));
+  if (pair->ways.empty()) {
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures newer_own, MeasureSelf(common, newer_.generation, &old_self));
+    FillOwnGains(input_.measure, newer_own, old_self, pair);
+    return absl::OkStatus();
+  }
   // P_com and P_up are about the way that searches take. If searches take none, about the way that finds most.
   const auto before = [&](const WayReport& a, const WayReport& b) {
     const auto key = [&](const WayReport& way) {
@@ -386,14 +400,9 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   };
   const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), before);
   const size_t chosen = static_cast<size_t>(best - pair->ways.begin());
-  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, MeasureSelf(common, older.generation));
   const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), ways[chosen].way, old_self),
                                WithFailed(std::move(ends[chosen].new_items), newer_self, old_self)};
-  WayReport own;
-  FillGains(input_.measure, of_best.new_items, old_self, &own);
-  pair->own_cmc1_gain = own.cmc1_gain;
-  pair->own_map_gain = own.map_gain;
-  pair->own_measure_gain = own.measure_gain;
+  FillOwnGains(input_.measure, of_best.new_items, old_self, pair);
   ProbeMeasures base = of_best.new_items;  // what to reach for, unless there is a reference
   const auto put = [](Share share, std::optional<double>* value, std::optional<Estimate>* interval) {
     *value = share.value;

@@ -263,7 +263,7 @@ std::string TextOfOwn(const PairReport& pair) {
   std::string no_better;
   size_t count = 0;
   for (const auto& [name, gain] : judged) {
-    if (gain.value > 0) continue;
+    if (gain.value > 0 || gain.samples == 0) continue;
     ++count;
     no_better += StrCat(no_better.empty() ? "" : ", ", name, " ", Shown(gain));
   }
@@ -367,7 +367,8 @@ std::string TextOf(const PairReport& pair) {
   if (pair.verdict == Verdict::kUnmeasured) {
     return StrCat(on, ": not measured: ",
                   pair.ways.empty() ? "no adapter leads there and the spaces differ"
-                                    : "no probe with something to find has vectors by both generations");
+                                    : "no probe with something to find has vectors by both generations",
+                  TextOfOwn(pair));
   }
   std::string text =
       StrCat(on, ": its own queries reach CMC@1 ", Shown(pair.old_self.cmc1), ", mAP ", Shown(pair.old_self.map));
