@@ -114,11 +114,16 @@ class GenerationCalls(Calls):
         loss: str = "",
         label_field: str = "",
         pairs_max: int = 0,
+        embed: int = 0,
         timeout: Optional[float] = None,
     ) -> str:
         """Begins a job that fits and puts an adapter; gives the job's id for `wait`.
 
         From a newer generation to an older one the adapter carries queries, from an older one to a newer one items.
+
+        Args:
+            pairs_max: most items that both generations embedded to fit from; 0: the server's default.
+            embed: pairs that there should be: the server embeds stored inputs by the newer generation until there are.
         """
         request = _wire.message("FitAdapterRequest")(
             request_id=request_id(),
@@ -129,6 +134,7 @@ class GenerationCalls(Calls):
             loss=loss,
             label_field=label_field,
             pairs_max=pairs_max,
+            embed_max=embed,
         )
         return self._do(Call("Generations/FitAdapter", request, lambda r: r.job, False, timeout))
 

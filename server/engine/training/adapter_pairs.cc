@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "server/engine/embed/embed_worker.h"
@@ -18,6 +19,7 @@ constexpr uint64_t kPairsBetweenChecks = 4'096;
 struct Candidate {
   uint64_t internal_id = 0;
   std::string label;
+  std::optional<EmbeddedItem> item = {};  // what to keep the new embedding of; nullopt: none is kept
 };
 
 bool Has(const ItemRecord& item, uint32_t generation) {
@@ -61,6 +63,10 @@ class Gathering {
       const bool both = Has(item, wanted_.newer);
       if (!both && !item.has_input) continue;
       Candidate candidate{item.internal_id, {}};
+      if (!both && item.generations.back() < wanted_.newer) {
+        LC_ASSIGN_OR_RETURN(ItemId id, keys::ParseItem(items->key()));
+        candidate.item = EmbeddedItem{std::move(id), item.sequence, {}};
+      }
       if (!wanted_.label_field.empty()) {
         auto label = ClassOf(item.payload_json, wanted_.label_field);
         if (!label) {
@@ -85,7 +91,7 @@ class Gathering {
     return absl::OkStatus();
   }
 
-  absl::Status AddEmbedded(std::span<const Candidate> some) {
+  absl::Status AddEmbedded(std::span<Candidate> some) {
     LC_RETURN_IF_ERROR(Step(static_cast<uint64_t>(made_.count), total_, "embedding stored inputs"));
     LC_ASSIGN_OR_RETURN(const auto older, Read(some, wanted_.older));
     std::vector<std::string> inputs;
@@ -109,10 +115,11 @@ class Gathering {
   }
 
   // `places`: of the inputs in `some` and `older`.
-  absl::Status AddInputs(std::span<const Candidate> some, const std::vector<std::vector<float>>& older,
+  absl::Status AddInputs(std::span<Candidate> some, const std::vector<std::vector<float>>& older,
                          const std::vector<std::string>& inputs, const std::vector<size_t>& places) {
     if (inputs.empty()) return absl::OkStatus();
     LC_ASSIGN_OR_RETURN(const auto vectors, run_.embed(inputs));
+    std::vector<EmbeddedItem> kept;
     for (size_t i = 0; i < vectors.size(); ++i) {
       if (!vectors[i].ok()) {
         ++made_.undecodable;
@@ -120,8 +127,12 @@ class Gathering {
       }
       Add(some[places[i]], older[places[i]], *vectors[i]);
       ++made_.embedded;
+      std::optional<EmbeddedItem>& item = some[places[i]].item;
+      if (!item) continue;
+      item->vector = *vectors[i];
+      kept.push_back(*std::exchange(item, std::nullopt));
     }
-    return absl::OkStatus();
+    return kept.empty() ? absl::OkStatus() : run_.keep(std::move(kept));
   }
 
   // Empty where there is none any more.

@@ -75,11 +75,20 @@ struct AdapterPairs {
   int64_t unlabelled = 0;   // items left out, for they have no label
 };
 
+// An embedding by the newer generation that was made for a pair.
+struct EmbeddedItem {
+  ItemId id;
+  uint64_t sequence = 0;  // of the item when it was read
+  std::vector<float> vector;
+};
+
 struct PairsRun {
   std::function<bool()> cancelled;
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
   // Vectors of the newer generation for some inputs, or each one's error; empty: it has no encoder.
   std::function<absl::StatusOr<EmbeddedInputs>(const std::vector<std::string>& inputs)> embed;
+  // Stores what `embed` made, where the items are still the same. Needed with `embed`.
+  std::function<absl::Status(std::vector<EmbeddedItem> items)> keep = {};
 };
 
 // CANCELLED; DATA_LOSS for a damaged record; errors of the store and of `embed`.

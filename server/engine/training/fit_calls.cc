@@ -245,6 +245,24 @@ absl::StatusOr<EmbeddedInputs> EmbedForFit(InputsEncoder& encoder, const Generat
   return vectors;
 }
 
+// The embeddings are paid for: other fits, validations and searches have them, too.
+absl::Status KeepEmbeddings(WriteCalls& writes, const Served& served, const GenerationRecord& generation,
+                            std::vector<EmbeddedItem> items, const std::function<bool()>& gone) {
+  UpsertBatch batch;
+  batch.generation = generation.generation;
+  batch.same_content = true;
+  batch.durability = Durability::kProcess;  // What a power loss takes back is embedded once more.
+  for (EmbeddedItem& item : items) {
+    UpsertItem& to = batch.items.emplace_back();
+    to.id = std::move(item.id);
+    to.content = std::move(item.vector);
+    to.expected_sequence = item.sequence;
+  }
+  CallContext context;
+  context.cancelled = gone;
+  return writes.WriteVectors(served, generation, std::move(batch), context).status();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FitCalls::Fit(const FitAdapterCall& asked) {
@@ -280,6 +298,9 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
     LC_ASSIGN_OR_RETURN(encoder, MakeInputsEncoder(context_, collection, sides.newer, "fit"));
     gather.embed = [&](const std::vector<std::string>& inputs) {
       return EmbedForFit(*encoder, sides.newer, inputs, gone);
+    };
+    gather.keep = [&](std::vector<EmbeddedItem> items) {
+      return KeepEmbeddings(writes_, *served, sides.newer, std::move(items), gone);
     };
   }
   const PairsWanted wanted{.older = sides.older.generation,

@@ -11,6 +11,7 @@
 #include "server/engine/jobs/jobs.h"
 #include "server/engine/rollout/adapter_calls.h"
 #include "server/engine/services/context.h"
+#include "server/engine/write/write_calls.h"
 
 namespace lightcone::server {
 
@@ -20,7 +21,7 @@ class FitCalls {
   static constexpr std::string_view kJob = "fit-adapter";
 
   // Both must outlive it.
-  FitCalls(Context& context, AdapterCalls& adapters) : context_(context), adapters_(adapters) {}
+  FitCalls(Context& context, AdapterCalls& adapters) : context_(context), adapters_(adapters), writes_(context) {}
 
   absl::StatusOr<std::string> Fit(const FitAdapterCall& call);
   absl::StatusOr<std::string> RunJob(const JobRun& run);
@@ -29,6 +30,7 @@ class FitCalls {
  private:
   Context& context_;
   AdapterCalls& adapters_;
+  WriteCalls writes_;
 };
 
 }  // namespace lightcone::server
