@@ -409,8 +409,7 @@ struct StartBackfillCall {
   std::optional<double> embed_rate = {};
   // Of the collection's searches, in milliseconds: the rate is halved while their 99th percentile lies above. 0: never.
   double p99_ms_max = 0;
-  // Generation that embeds the items anew; 0: the active one. A newer one works the gallery up before it serves.
-  uint32_t generation = 0;
+  uint32_t generation = 0;  // generation that embeds; 0: the active one; a newer one may before it serves
 };
 
 // An item that the server could not embed.
@@ -559,14 +558,12 @@ struct EngineOptions {
   absl::Duration encoder_stay = absl::Seconds(2);         // least time of an encoder in a process; tests change it
   absl::Duration encoder_run_time_max = absl::Seconds(30);  // of a batch, or to load an encoder; then it hangs
   int64_t encoder_memory_bytes_max = int64_t{8} << 30;      // that an encoder's process may write to; 0: no limit
-  LockMode encoder_sandbox = LockMode::kAuto;  // what the processes of encoders and trainings do about their lock
-  int64_t slow_search_ms = 0;                  // least time of a search that is logged; 0: none is
-  bool encoder_uploads = true;                 // whether Register may bring an encoder
-  // Items that searches with `refresh_top` may embed anew, of all collections together, with bursts of a fifth of a
-  // second. 0: such searches are refused.
-  int64_t refresh_items_per_second_max = 1'000;
-  EndpointOptions endpoints;              // encoders that are endpoints elsewhere
-  std::vector<std::string> data_folders;  // folders below which callers may name paths
+  LockMode encoder_sandbox = LockMode::kAuto;    // what the processes of encoders and trainings do about their lock
+  int64_t slow_search_ms = 0;                    // least time of a search that is logged; 0: none is
+  bool encoder_uploads = true;                   // whether Register may bring an encoder
+  int64_t refresh_items_per_second_max = 1'000;  // items that searches with refresh_top may embed anew; 0: none may
+  EndpointOptions endpoints;                     // encoders that are endpoints elsewhere
+  std::vector<std::string> data_folders;         // folders below which callers may name paths
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.
   int64_t adapted_rows_bytes_max = int64_t{1} << 30;
