@@ -4,6 +4,7 @@ import http.server
 import json
 import sys
 import threading
+import time
 import unittest
 import zlib
 
@@ -125,6 +126,7 @@ class TextStory(unittest.TestCase):
                 see=told.append,
             )
             self.assertEqual((result.generation, result.pairs), (2, PAIRS))
+            self.assertEqual(client.count("docs").generations[2], PAIRS, "both fits have the same pairs")
             self.assertEqual(result.validation["measure"], "ndcg10")
             self.assertIn("generation 2 serves", told)
             self.assertGreater(self.right(client, embed_older=True), before - 0.02, "never worse than before")
@@ -135,8 +137,10 @@ class TextStory(unittest.TestCase):
             # The server embeds a part of the rest, and a worker what is left.
             client.pause_backfill("docs")
             client.start_backfill("docs", embed_rate=200)
+            limit = time.monotonic() + 60
             while client.count("docs").generations[2] < PAIRS + 100:
-                pass
+                self.assertLess(time.monotonic(), limit, "the server embeds nothing")
+                time.sleep(0.01)
             client.pause_backfill("docs")
             client.start_backfill("docs", embed_rate=0)
             words = MODELS["words"]

@@ -57,7 +57,13 @@ def run(
         FailedPrecondition where the validation did not pass; what it measured is in the generation's validation.
     """
     if (embed is None) == (endpoint is None):
-        raise errors.InvalidArgument("embed, endpoint: exactly one is needed", field="embed", allowed="embed or endpoint")
+        raise errors.InvalidArgument(
+            "embed, endpoint: exactly one is needed", field="embed", allowed="embed or endpoint"
+        )
+    if embed_rate and endpoint is None:
+        raise errors.InvalidArgument(
+            "embed_rate: needs an endpoint", field="embed_rate", allowed="0 without an endpoint"
+        )
     tell = see or (lambda text: None)
     old = client.collection(collection).active_generation
     new = client.register(collection, dimension=dimension, endpoint=endpoint, expects_adapter=True).generation

@@ -20,6 +20,7 @@ constexpr int64_t kRefreshTopMax = 1'000;   // candidates of one query
 constexpr int64_t kCandidatesMax = 10'000;  // candidates of one call
 constexpr int kSearchesMax = 4;             // searches that embed at once: they hold threads that others search on
 constexpr size_t kPieceMax = 64;            // inputs for an encoder in a process: they share its bounds with queries
+constexpr double kTriedAgain = 0.8;         // of a pace too slow for a search, for the next one
 constexpr double kShareOfTime = 0.5;        // part of the time left that a piece may take, by the rate so far
 constexpr double kShareForRanking = 0.05;   // part of the time left that is kept for the answer
 constexpr absl::Duration kLeastForRanking = absl::Milliseconds(5);
@@ -98,15 +99,20 @@ size_t RefreshCalls::NextPiece(const Run& run, size_t left, absl::Time now) {
   const auto known = seconds_.find({run.served.collection->number(), run.generation.generation});
   if (known == seconds_.end()) return 1;
   const double time_left = absl::ToDoubleSeconds(run.embedding.deadline - now);
+  if (known->second > time_left) {  // It would be late. A pace that was measured too slow is tried again in the end.
+    known->second *= kTriedAgain;
+    return 0;
+  }
   const double items = kShareOfTime * time_left / std::max(known->second, 1e-6);
   return std::min(left, std::max<size_t>(1, static_cast<size_t>(std::min(items, 1e6))));
 }
 
 void RefreshCalls::NotePiece(const Run& run, size_t items, absl::Duration took, bool late) {
-  // Of a piece that was late nobody knows how much of it was done.
-  const double seconds = absl::ToDoubleSeconds(took) / static_cast<double>(items) * (late ? 2 : 1);
+  const double seconds = absl::ToDoubleSeconds(took) / static_cast<double>(items);
   absl::MutexLock lock(&mu_);
-  seconds_[{run.served.collection->number(), run.generation.generation}] = seconds;
+  double& known = seconds_[{run.served.collection->number(), run.generation.generation}];
+  // Of a piece that was late nobody knows how much of it was done.
+  known = late ? std::max(known, 2 * seconds) : seconds;
 }
 
 int64_t RefreshCalls::TakeBudget(int64_t most) {
@@ -247,7 +253,12 @@ absl::Status RefreshCalls::EmbedDue(Run& run, std::span<const Due> due, const Ca
       refresh->late += std::ssize(left);
       break;
     }
-    const auto granted = static_cast<size_t>(TakeBudget(static_cast<int64_t>(NextPiece(run, left.size(), now))));
+    const size_t piece = NextPiece(run, left.size(), now);
+    if (piece == 0) {
+      refresh->late += std::ssize(left);
+      break;
+    }
+    const auto granted = static_cast<size_t>(TakeBudget(static_cast<int64_t>(piece)));
     if (granted == 0) {
       refresh->over_budget += std::ssize(left);
       break;

@@ -65,7 +65,8 @@ class RefreshCalls {
   absl::Status EmbedAndWrite(Run& run, std::span<const Input> inputs, SearchRefresh* refresh);
   // Embeds what is due, piece by piece, and counts what is left. CANCELLED; errors of the store.
   absl::Status EmbedDue(Run& run, std::span<const Due> due, const CallContext& context, SearchRefresh* refresh);
-  // Items that are embedded in one go: as many as the time left allows, by the encoder's pace.
+  // Items that are embedded in one go: as many as the time left allows, by the encoder's pace; 0: there is not time for
+  // one.
   size_t NextPiece(const Run& run, size_t left, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   void NotePiece(const Run& run, size_t items, absl::Duration took, bool late) ABSL_LOCKS_EXCLUDED(mu_);
   int64_t TakeBudget(int64_t most);

@@ -39,7 +39,7 @@ class Gathering {
     LC_RETURN_IF_ERROR(Choose());
     const std::vector<Candidate> both = pairs_.Take();
     std::vector<Candidate> embed = to_embed_.Take();
-    const int64_t missing = std::max<int64_t>(0, wanted_.embed_max - static_cast<int64_t>(both.size()));
+    const int64_t missing = std::max<int64_t>(0, wanted_.embed_max - existing_);
     embed.resize(std::min(embed.size(), static_cast<size_t>(missing)));
     total_ = both.size() + embed.size();
     for (size_t begin = 0; begin < both.size(); begin += kReadAtOnce) {
@@ -55,15 +55,18 @@ class Gathering {
   absl::Status Choose() {
     const keys::Range range = keys::ItemRange(collection_.number());
     const auto items = collection_.store()->Scan(Table::kItems, range.begin, range.end);
+    const uint32_t active = collection_.state()->record.active_generation;
     uint64_t seen = 0;
     for (; items->Valid(); items->Next()) {
       if (seen++ % kPairsBetweenChecks == 0) LC_RETURN_IF_ERROR(Step(seen - 1, 0, "looking for pairs"));
       LC_ASSIGN_OR_RETURN(const ItemRecord item, DecodeItem(items->value()));
       if (!Has(item, wanted_.older)) continue;
       const bool both = Has(item, wanted_.newer);
+      existing_ += both;
       if (!both && !item.has_input) continue;
       Candidate candidate{item.internal_id, {}};
-      if (!both && item.generations.back() < wanted_.newer) {
+      // Views show an item by its newest embedding: one of a generation that is not to serve would hide it.
+      if (!both && item.generations.back() < wanted_.newer && wanted_.newer >= active) {
         LC_ASSIGN_OR_RETURN(ItemId id, keys::ParseItem(items->key()));
         candidate.item = EmbeddedItem{std::move(id), item.sequence, {}};
       }
@@ -132,7 +135,10 @@ class Gathering {
       item->vector = *vectors[i];
       kept.push_back(*std::exchange(item, std::nullopt));
     }
-    return kept.empty() ? absl::OkStatus() : run_.keep(std::move(kept));
+    if (kept.empty()) return absl::OkStatus();
+    LC_ASSIGN_OR_RETURN(const int64_t written, run_.keep(std::move(kept)));
+    made_.kept += written;
+    return absl::OkStatus();
   }
 
   // Empty where there is none any more.
@@ -172,6 +178,7 @@ class Gathering {
   const PairsWanted& wanted_;
   const PairsRun& run_;
   Draw<Candidate> pairs_, to_embed_;
+  int64_t existing_ = 0;  // items that both generations embedded
   uint64_t total_ = 0;
   std::map<std::string, int64_t> classes_;
   AdapterPairs made_;

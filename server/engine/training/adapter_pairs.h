@@ -71,6 +71,7 @@ struct AdapterPairs {
   std::vector<int64_t> items;       // ItemInFit
   int64_t count = 0;
   int64_t embedded = 0;     // pairs that the caller's encoder embedded
+  int64_t kept = 0;         // embeddings of these that items keep
   int64_t undecodable = 0;  // inputs that it could not embed
   int64_t unlabelled = 0;   // items left out, for they have no label
 };
@@ -87,8 +88,8 @@ struct PairsRun {
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
   // Vectors of the newer generation for some inputs, or each one's error; empty: it has no encoder.
   std::function<absl::StatusOr<EmbeddedInputs>(const std::vector<std::string>& inputs)> embed;
-  // Stores what `embed` made, where the items are still the same. Needed with `embed`.
-  std::function<absl::Status(std::vector<EmbeddedItem> items)> keep = {};
+  // Stores what `embed` made, where the items are still the same; returns how many are stored. Needed with `embed`.
+  std::function<absl::StatusOr<int64_t>(std::vector<EmbeddedItem> items)> keep = {};
 };
 
 // CANCELLED; DATA_LOSS for a damaged record; errors of the store and of `embed`.

@@ -18,6 +18,7 @@
 #include "server/engine/jobs/job_calls.h"
 #include "server/engine/services/operator_transaction.h"
 #include "server/engine/training/adapter_pairs.h"
+#include "spdlog/spdlog.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -245,9 +246,10 @@ absl::StatusOr<EmbeddedInputs> EmbedForFit(InputsEncoder& encoder, const Generat
   return vectors;
 }
 
-// The embeddings are paid for: other fits, validations and searches have them, too.
-absl::Status KeepEmbeddings(WriteCalls& writes, const Served& served, const GenerationRecord& generation,
-                            std::vector<EmbeddedItem> items, const std::function<bool()>& gone) {
+// The embeddings are paid for: other fits, validations and searches have them, too. The fit needs none of that: what
+// cannot be written now is left out. CANCELLED.
+absl::StatusOr<int64_t> KeepEmbeddings(WriteCalls& writes, const Served& served, const GenerationRecord& generation,
+                                       std::vector<EmbeddedItem> items, const std::function<bool()>& gone) {
   UpsertBatch batch;
   batch.generation = generation.generation;
   batch.same_content = true;
@@ -260,7 +262,13 @@ absl::Status KeepEmbeddings(WriteCalls& writes, const Served& served, const Gene
   }
   CallContext context;
   context.cancelled = gone;
-  return writes.WriteVectors(served, generation, std::move(batch), context).status();
+  const auto count = std::ssize(batch.items);
+  const absl::StatusOr<WriteResult> written = writes.WriteVectors(served, generation, std::move(batch), context);
+  if (written.ok()) return count - std::ssize(written->outdated);
+  if (absl::IsCancelled(written.status())) return written.status();
+  spdlog::warn("collection '{}': {} embeddings of a fit are not kept: {}", served.collection->name(), count,
+               MessageOf(written.status()));
+  return 0;
 }
 
 }  // namespace
@@ -329,6 +337,7 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
   return Dump({{"version", put.version},
                {"pairs", pairs.count},
                {"embedded", pairs.embedded},
+               {"kept", pairs.kept},
                {"undecodable", pairs.undecodable},
                {"unlabelled", pairs.unlabelled},
                {"map", map},
