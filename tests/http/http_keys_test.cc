@@ -103,7 +103,8 @@ class HttpRoutes : public testing::Test {
     const CollectionParameter::Place place = route.access.collection().place;
     if (place == CollectionParameter::Place::kQuery) path += "?collection=" + collection;
     const bool body = place == CollectionParameter::Place::kBody;
-    return StatusOf(AskRaw(server_->port(), route.method, path, key.empty() ? "" : StrCat("api-key: ", key, "\r\n"),
+    return StatusOf(AskRaw(server_->port(), route.method, path,
+                           key.empty() ? "" : StrCat("Content-Type: application/json\r\napi-key: ", key, "\r\n"),
                            body ? json{{"collection", collection}}.dump() : ""));
   }
 
@@ -311,7 +312,8 @@ TEST_F(HttpKeys, ASearchThatWritesIsToldWhetherItsKeyMayWrite) {
     return answer;
   };
   for (const char* const key : {"viewer-key", "writer-key"}) {
-    const std::string answer = Ask("POST", "/collections/shop-1/points/query", StrCat("api-key: ", key, "\r\n"),
+    const std::string answer = Ask("POST", "/collections/shop-1/points/query",
+                                   StrCat("Content-Type: application/json\r\napi-key: ", key, "\r\n"),
                                    R"({"query": [1, 0], "params": {"refresh_top": 5}})");
     EXPECT_EQ(StatusOf(answer), 200) << answer;
   }
