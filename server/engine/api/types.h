@@ -177,7 +177,7 @@ struct SearchRefresh {
   int64_t refreshed = 0;      // candidates that were embedded, and are ranked by their new embedding
   int64_t without_input = 0;  // candidates without a stored input
   int64_t late = 0;           // candidates for which the deadline left no time
-  int64_t over_budget = 0;    // candidates beyond EngineOptions::refresh_items_per_second_max
+  int64_t over_budget = 0;    // candidates beyond the rate, or the number of searches that may embed
   int64_t failed = 0;         // candidates that the encoder refused, or was not asked for after it failed
   int64_t changed = 0;        // candidates that others replaced, deleted or embedded meanwhile
   std::string error;          // first error of the encoder; empty: none
