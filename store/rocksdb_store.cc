@@ -4,15 +4,16 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
-#include <numeric>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/transaction_log.h"
 #include "rocksdb/utilities/checkpoint.h"
@@ -28,6 +29,7 @@
 #include "store/group_sync.h"
 #include "store/keys.h"
 #include "store/lost_files.h"
+#include "store/rocksdb_batch.h"
 #include "store/rocksdb_iterator.h"
 #include "store/slices.h"
 #include "store/synced_point.h"
@@ -38,6 +40,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFormatName = "format";
+constexpr absl::Duration kResumeMax = absl::Seconds(15);
 constexpr std::string_view kWhatToDo =
     "; restore a backup, or save what can be read by `lightcone repair`, or lose it and start with --store-damage "
     "accept";
@@ -77,7 +80,8 @@ class RocksStore final : public Store {
         reserve_(folder_, options.reserve_bytes, internals.free_bytes),
         background_(std::make_shared<BackgroundErrors>(
             folder_, BackgroundErrors::Told{[this] { Wake(); },
-                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); }})),
+                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); },
+                                            [this] { return FlushWaits(); }})),
         group_([this] { return SyncLog(); }) {}
 
   ~RocksStore() override {
@@ -86,8 +90,14 @@ class RocksStore final : public Store {
         absl::MutexLock lock(&watch_mutex_);
         stopping_ = true;
       }
+      {
+        // Whoever resumes RocksDB waits for a flush, which may be one that a broken disk never ends.
+        absl::MutexLock lock(&recovery_mutex_);
+        if (resuming_) rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/false);
+      }
       watch_thread_.join();
     }
+    opened_ = false;
     if (db_ == nullptr) return;
     // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
     if (group_.failure().ok()) (void)SyncLog();
@@ -99,6 +109,7 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(options.Validate());
     LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
     LC_RETURN_IF_ERROR(OpenDatabase(options));
+    opened_ = true;
     reserve_.Keep();
     const std::string step = StrCat("open store '", folder_, "'");
     // The tables hold the old log's content by now, so the point lies before the log that begins.
@@ -115,7 +126,7 @@ class RocksStore final : public Store {
     reserve_.MakeRoom(BytesOf(batch));
     LC_RETURN_IF_ERROR(Ready());
     rocksdb::WriteBatch raw(BytesOf(batch));
-    LC_RETURN_IF_ERROR(Convert(batch, &raw));
+    LC_RETURN_IF_ERROR(AppendTo(batch, families_, &raw));
     if (batch.expectations().empty()) {
       absl::ReaderMutexLock lock(&write_mutex_);
       LC_RETURN_IF_ERROR(Append(&raw));
@@ -239,43 +250,6 @@ class RocksStore final : public Store {
     return std::string(value);
   }
 
-  // An upper bound near the size of Convert's result: a large batch must not be moved while it grows.
-  static size_t BytesOf(const WriteBatch& batch) {
-    constexpr size_t kHeader = 12, kPerOperation = 32;
-    size_t bytes = kHeader;
-    for (const WriteBatch::Operation& operation : batch.operations()) {
-      bytes += kPerOperation + operation.key.size() + (operation.value ? operation.value->size() : 0);
-    }
-    return bytes;
-  }
-
-  absl::Status Convert(const WriteBatch& batch, rocksdb::WriteBatch* raw) const {
-    // The order of keys makes an insert several times cheaper than a random place, since a memtable finds neighbours
-    // from each other. Operations on the same key keep their order. Table kMeta comes last: a reader of a batch's key
-    // there sees the whole batch.
-    const std::vector<WriteBatch::Operation>& operations = batch.operations();
-    std::vector<uint32_t> sorted(operations.size());
-    std::iota(sorted.begin(), sorted.end(), 0u);
-    std::stable_sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
-      return operations[a].table != operations[b].table ? operations[a].table > operations[b].table
-                                                        : operations[a].key < operations[b].key;
-    });
-    for (const uint32_t i : sorted) {
-      const WriteBatch::Operation& operation = operations[i];
-      rocksdb::Status added;
-      if (operation.value.has_value()) {
-        const auto head = EnvelopeOf(operation.table, operation.key, *operation.value);
-        const rocksdb::Slice key(operation.key);
-        const rocksdb::Slice parts[2] = {rocksdb::Slice(head.data(), head.size()), rocksdb::Slice(*operation.value)};
-        added = raw->Put(Family(operation.table), rocksdb::SliceParts(&key, 1), rocksdb::SliceParts(parts, 2));
-      } else {
-        added = raw->Delete(Family(operation.table), operation.key);
-      }
-      if (!added.ok()) return ToStatus(added, Place(operation.table, operation.key));
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status ConvertRange(Table table, std::string_view begin, std::string_view end, rocksdb::WriteBatch* raw) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_) {
     if (!end.empty()) {
@@ -355,7 +329,11 @@ class RocksStore final : public Store {
   absl::Status Ready() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
     const absl::Status failure = group_.failure();
     if (failure.ok() || !absl::IsResourceExhausted(failure)) return failure;
-    absl::MutexLock lock(&recovery_mutex_);
+    if (!BeginResume()) {
+      return Unavailable(StrCat("store '", folder_, "': RocksDB has been resuming after an error of the disk for ",
+                                absl::FormatDuration(kResumeMax), " and longer; start again if that does not end"));
+    }
+    const absl::Cleanup end = [this] { EndResume(); };
     if (group_.failure().ok()) return absl::OkStatus();  // another writer has resumed RocksDB
     const absl::Time now = absl::Now();
     if (now - last_recovery_ < internals_.recovery_interval_min) return failure;
@@ -366,13 +344,32 @@ class RocksStore final : public Store {
     if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (!resumed.ok()) {
-      // Busy means that another thread resumes. Other errors than these do not go away.
-      const bool passes = IsFullDisk(resumed) || resumed.IsBusy() || IsOfBackgroundWork(resumed);
+      // Other errors than these do not go away.
+      const bool passes = IsFullDisk(resumed) || IsOfBackgroundWork(resumed);
       if (!passes) FailWrites(resumed, "resume");
       return group_.failure();
     }
     group_.Clear();
     return absl::OkStatus();
+  }
+
+  // One thread at a time resumes RocksDB. False where another does so for too long: no caller waits for ever.
+  bool BeginResume() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
+    const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_) { return !resuming_; };
+    absl::MutexLock lock(&recovery_mutex_);
+    if (!recovery_mutex_.AwaitWithTimeout(absl::Condition(&idle), kResumeMax)) return false;
+    resuming_ = true;
+    return true;
+  }
+  void EndResume() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
+    absl::MutexLock lock(&recovery_mutex_);
+    resuming_ = false;
+  }
+
+  bool FlushWaits() const {
+    uint64_t waiting = 0;
+    return opened_ && db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kMemTableFlushPending, &waiting) &&
+           waiting > 0;
   }
 
   void Wake() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
@@ -388,7 +385,10 @@ class RocksStore final : public Store {
       if (absl::IsResourceExhausted(group_.failure())) (void)Ready();
       if (background_->UntilResume(absl::Now()) <= absl::ZeroDuration()) {
         if (background_->full_disk()) reserve_.MakeRoom(0);
-        background_->Resumed(db_->Resume());
+        if (BeginResume()) {
+          background_->Resumed(db_->Resume());
+          EndResume();
+        }
       }
       const absl::Duration pause = std::min(internals_.watch_interval, background_->UntilResume(absl::Now()));
       absl::MutexLock lock(&watch_mutex_);
@@ -405,12 +405,14 @@ class RocksStore final : public Store {
   DiskReserve reserve_;
   const std::shared_ptr<BackgroundErrors> background_;
   std::unique_ptr<rocksdb::DB> db_;
+  std::atomic<bool> opened_{false};                     // RocksDB's threads may ask db_
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // handles in the order of Table, then RocksDB's "default"
   mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append
   std::atomic<uint64_t> writes_{0};
   GroupSync group_;
   absl::Mutex recovery_mutex_;
-  absl::Time last_recovery_ ABSL_GUARDED_BY(recovery_mutex_) = absl::InfinitePast();
+  bool resuming_ ABSL_GUARDED_BY(recovery_mutex_) = false;
+  absl::Time last_recovery_ = absl::InfinitePast();  // used by the thread that resumes
   absl::Mutex watch_mutex_;
   bool woken_ ABSL_GUARDED_BY(watch_mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(watch_mutex_) = false;

@@ -1,10 +1,12 @@
-// A disk of RocksDB's whose appends, syncs and reads fail at command. Threads: safe.
+// A disk of RocksDB's whose appends, syncs and reads fail at command, with flushes that begin late. Threads: safe.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
 
@@ -22,12 +24,15 @@ class FaultyDisk {
     kBrokenReading,  // reads of files that were opened before the fault fail
   };
 
-  FaultyDisk() : files_(std::make_shared<Files>(this)), env_(rocksdb::NewCompositeEnv(files_)) {}
+  FaultyDisk() : files_(std::make_shared<Files>(this)), env_(std::make_unique<Jobs>(files_, this)) {}
   rocksdb::Env* env() { return env_.get(); }
   void Set(Fault fault) {
     ++age_;
     fault_ = fault;
   }
+  // The next flush that RocksDB schedules begins a tenth of a second after the next append that fails.
+  void DelayFlush() { delays_flush_ = true; }
+  bool delayed_flush_ran() const { return ran_; }
 
  private:
   class File : public rocksdb::FSWritableFileOwnerWrapper {
@@ -100,7 +105,48 @@ class FaultyDisk {
     FaultyDisk* disk_;
   };
 
-  rocksdb::IOStatus OnAppend(bool table) const {
+  class Jobs : public rocksdb::EnvWrapper {
+   public:
+    Jobs(const std::shared_ptr<Files>& files, FaultyDisk* disk)
+        : EnvWrapper(rocksdb::NewCompositeEnv(files)), disk_(disk) {
+      file_system_ = files;
+    }
+    const char* Name() const override { return "FaultyDisk"; }
+    void Schedule(void (*run)(void*), void* argument, Priority priority, void* tag, void (*cancel)(void*)) override {
+      if (priority != HIGH || !disk_->delays_flush_.exchange(false)) {
+        return EnvWrapper::Schedule(run, argument, priority, tag, cancel);
+      }
+      EnvWrapper::Schedule(&Run, new Late{run, cancel, argument, disk_}, priority, tag, &Cancel);
+    }
+
+   private:
+    struct Late {
+      void (*run)(void*);
+      void (*cancel)(void*);
+      void* argument;
+      FaultyDisk* disk;
+    };
+    static void Run(void* raw) {
+      const std::unique_ptr<Late> late(static_cast<Late*>(raw));
+      late->disk->failed_.WaitForNotification();
+      absl::SleepFor(absl::Milliseconds(100));
+      late->run(late->argument);
+      late->disk->ran_ = true;
+    }
+    static void Cancel(void* raw) {
+      const std::unique_ptr<Late> late(static_cast<Late*>(raw));
+      late->cancel(late->argument);
+    }
+
+    FaultyDisk* disk_;
+  };
+
+  rocksdb::IOStatus OnAppend(bool table) {
+    const rocksdb::IOStatus fault = AppendFault(table);
+    if (!fault.ok() && !told_.exchange(true)) failed_.Notify();
+    return fault;
+  }
+  rocksdb::IOStatus AppendFault(bool table) const {
     if (fault_ == Fault::kFullOnAppend) return rocksdb::IOStatus::NoSpace("no space left on device");
     if (fault_ == Fault::kBrokenAppend || (table && fault_ == Fault::kBrokenTables)) {
       return rocksdb::IOStatus::IOError("injected: write failed");
@@ -115,6 +161,10 @@ class FaultyDisk {
 
   std::atomic<Fault> fault_{Fault::kNone};
   std::atomic<int> age_{0};  // number of faults that were set
+  std::atomic<bool> delays_flush_{false};
+  std::atomic<bool> told_{false};
+  std::atomic<bool> ran_{false};  // the delayed flush has run
+  absl::Notification failed_;     // an append has failed
   std::shared_ptr<Files> files_;
   std::unique_ptr<rocksdb::Env> env_;
 };

@@ -40,7 +40,7 @@ class StoreRecovery : public testing::Test {
     StoreInternals internals;
     internals.env = disk_.env();
     internals.recovery_interval_min = absl::ZeroDuration();
-    internals.watch_interval = absl::Milliseconds(5);
+    internals.watch_interval = watch_interval_;
     internals.free_bytes = [this] { return free_.load(); };
     StoreOptions options;
     options.memory_bytes = 16 << 20;
@@ -65,6 +65,7 @@ class StoreRecovery : public testing::Test {
   }
   bool ReserveIsThere() const { return std::filesystem::exists(folder_ / "store/" + kReserveName); }
 
+  absl::Duration watch_interval_ = absl::Milliseconds(5);
   TemporaryFolder folder_;
   FaultyDisk disk_;
   std::atomic<int64_t> free_{100 * kReserve};
@@ -106,6 +107,22 @@ TEST_F(StoreRecovery, AFullDiskIsLeftBehindWithoutAnyWrite) {
   EXPECT_EQ(Put("a").code(), absl::StatusCode::kResourceExhausted);
   disk_.Set(FaultyDisk::Fault::kNone);
   EXPECT_TRUE(Comes([&] { return Put("b").ok(); }));
+}
+
+// RocksDB drops a flush that it scheduled before an error and that begins after it, and its recovery waits for that
+// flush for ever.
+TEST_F(StoreRecovery, AFlushThatBeginsLateDoesNotKeepAFullDiskFromBeingLeftBehind) {
+  watch_interval_ = absl::Minutes(1);  // nothing resumes the store before the flush has begun
+  Open();
+  ASSERT_TRUE(Put("a").ok());
+  disk_.DelayFlush();
+  ASSERT_TRUE(WriteTable().ok());
+  disk_.Set(FaultyDisk::Fault::kFullOnAppend);
+  EXPECT_EQ(Put("b").code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(Comes([&] { return disk_.delayed_flush_ran(); }));
+  disk_.Set(FaultyDisk::Fault::kNone);
+  EXPECT_TRUE(Comes([&] { return Put("b").ok(); }));
+  EXPECT_TRUE(store_->Get(Table::kItems, "a").ok());
 }
 
 TEST_F(StoreRecovery, ACompactionThatCannotReadIsTriedAgainAndWritesGoOn) {
