@@ -14,10 +14,6 @@ constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
 constexpr absl::Duration kPauseMax = absl::Seconds(4);     // writes that are refused must continue within seconds
 constexpr absl::Duration kRefusalMin = absl::Seconds(15);  // time that a write waits for background work to go on
 constexpr absl::Duration kCalm = absl::Minutes(1);         // time without an error after which pauses begin anew
-constexpr absl::Duration kFlushBeginMax = absl::Seconds(2);
-constexpr absl::Duration kLook = absl::Microseconds(200);
-
-thread_local bool runs_flushes = false;  // this thread is one of those on which RocksDB flushes
 
 std::string_view NameOf(rocksdb::BackgroundErrorReason reason) {
   using Reason = rocksdb::BackgroundErrorReason;
@@ -33,24 +29,10 @@ bool TouchedLog(rocksdb::BackgroundErrorReason reason, const rocksdb::Status& er
          error.ToString().find(".log") != std::string::npos;
 }
 
-// RocksDB takes an error once its listeners have returned. A flush that it scheduled before and that begins after that
-// is dropped, yet stays marked as queued: no later flush of that memtable is scheduled, and DB::Resume waits for one
-// for ever. So the error is held back until what was scheduled has begun. A writer that meets an error keeps other
-// writers from scheduling more. A thread that flushes schedules nothing before its error is taken, and would wait for
-// itself.
-void LetFlushesBegin(const std::function<bool()>& flush_waits) {
-  if (runs_flushes) return;
-  const absl::Time limit = absl::Now() + kFlushBeginMax;
-  while (flush_waits() && absl::Now() < limit) absl::SleepFor(kLook);
-}
-
 }  // namespace
-
-void BackgroundErrors::OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo&) { runs_flushes = true; }
 
 void BackgroundErrors::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) {
   using Severity = rocksdb::Status::Severity;
-  LetFlushesBegin(told_.flush_waits);
   if (TouchedLog(reason, *error)) {
     // A log that finds no room keeps what it has, or was not opened at all: DB::Resume begins a new one.
     if (IsFullDisk(*error)) *error = rocksdb::Status(*error, Severity::kHardError);

@@ -25,14 +25,11 @@ class BackgroundErrors final : public rocksdb::EventListener {
   struct Told {
     std::function<void()> resumable;                           // an error waits to be resumed
     std::function<void(const rocksdb::Status& error)> of_log;  // a log may have lost a record
-    std::function<bool()> flush_waits;                         // whether a memtable waits for its flush to begin
   };
-  // The functions are called from RocksDB's threads, which hold none of its locks then. Only flush_waits may call the
-  // database.
+  // The functions are called from RocksDB's threads and must not call the database.
   BackgroundErrors(std::string folder, Told told) : folder_(std::move(folder)), told_(std::move(told)) {}
 
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
-  void OnFlushBegin(rocksdb::DB* db, const rocksdb::FlushJobInfo& flush) override;
   // RocksDB's own recovery looks at the disk every 5 seconds and wants more room than this store needs.
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* auto_recovery) override {
     *auto_recovery = false;

@@ -25,6 +25,7 @@
 #include "store/disk_reserve.h"
 #include "store/disk_status.h"
 #include "store/envelope.h"
+#include "store/flush_watch.h"
 #include "store/folder.h"
 #include "store/group_sync.h"
 #include "store/keys.h"
@@ -80,8 +81,7 @@ class RocksStore final : public Store {
         reserve_(folder_, options.reserve_bytes, internals.free_bytes),
         background_(std::make_shared<BackgroundErrors>(
             folder_, BackgroundErrors::Told{[this] { Wake(); },
-                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); },
-                                            [this] { return FlushWaits(); }})),
+                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); }})),
         group_([this] { return SyncLog(); }) {}
 
   ~RocksStore() override {
@@ -97,7 +97,7 @@ class RocksStore final : public Store {
       }
       watch_thread_.join();
     }
-    opened_ = false;
+    flush_watch_.reset();
     if (db_ == nullptr) return;
     // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
     if (group_.failure().ok()) (void)SyncLog();
@@ -109,7 +109,6 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(options.Validate());
     LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
     LC_RETURN_IF_ERROR(OpenDatabase(options));
-    opened_ = true;
     reserve_.Keep();
     const std::string step = StrCat("open store '", folder_, "'");
     // The tables hold the old log's content by now, so the point lies before the log that begins.
@@ -118,6 +117,7 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(Annotate(synced_.Open(folder_, point), step));
     LC_RETURN_IF_ERROR(CheckFormat());
     LC_RETURN_IF_ERROR(ToStatus(FillMemtable(), step));
+    flush_watch_ = std::make_unique<FlushWatch>(db_.get(), families_, [this] { return MayFlush(); });
     watch_thread_ = std::thread([this] { Watch(); });
     return absl::OkStatus();
   }
@@ -366,10 +366,9 @@ class RocksStore final : public Store {
     resuming_ = false;
   }
 
-  bool FlushWaits() const {
-    uint64_t waiting = 0;
-    return opened_ && db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kMemTableFlushPending, &waiting) &&
-           waiting > 0;
+  bool MayFlush() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
+    absl::MutexLock lock(&recovery_mutex_);
+    return resuming_ || (group_.failure().ok() && background_->UntilResume(absl::Now()) == absl::InfiniteDuration());
   }
 
   void Wake() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
@@ -405,7 +404,6 @@ class RocksStore final : public Store {
   DiskReserve reserve_;
   const std::shared_ptr<BackgroundErrors> background_;
   std::unique_ptr<rocksdb::DB> db_;
-  std::atomic<bool> opened_{false};                     // RocksDB's threads may ask db_
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // handles in the order of Table, then RocksDB's "default"
   mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append
   std::atomic<uint64_t> writes_{0};
@@ -417,6 +415,7 @@ class RocksStore final : public Store {
   bool woken_ ABSL_GUARDED_BY(watch_mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(watch_mutex_) = false;
   std::thread watch_thread_;  // thread of Watch
+  std::unique_ptr<FlushWatch> flush_watch_;
 };
 
 rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRecoveryMode mode, bool watch) {

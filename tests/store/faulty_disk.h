@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
@@ -30,9 +29,9 @@ class FaultyDisk {
     ++age_;
     fault_ = fault;
   }
-  // The next flush that RocksDB schedules begins a tenth of a second after the next append that fails.
-  void DelayFlush() { delays_flush_ = true; }
-  bool delayed_flush_ran() const { return ran_; }
+  // From now on a flush that RocksDB schedules begins so much later.
+  void DelayFlushes(absl::Duration late) { flush_delay_ = late; }
+  int delayed_flushes() const { return delayed_flushes_; }  // number of those that have ended
 
  private:
   class File : public rocksdb::FSWritableFileOwnerWrapper {
@@ -113,7 +112,7 @@ class FaultyDisk {
     }
     const char* Name() const override { return "FaultyDisk"; }
     void Schedule(void (*run)(void*), void* argument, Priority priority, void* tag, void (*cancel)(void*)) override {
-      if (priority != HIGH || !disk_->delays_flush_.exchange(false)) {
+      if (priority != HIGH || disk_->flush_delay_.load() == absl::ZeroDuration()) {
         return EnvWrapper::Schedule(run, argument, priority, tag, cancel);
       }
       EnvWrapper::Schedule(&Run, new Late{run, cancel, argument, disk_}, priority, tag, &Cancel);
@@ -128,10 +127,9 @@ class FaultyDisk {
     };
     static void Run(void* raw) {
       const std::unique_ptr<Late> late(static_cast<Late*>(raw));
-      late->disk->failed_.WaitForNotification();
-      absl::SleepFor(absl::Milliseconds(100));
+      absl::SleepFor(late->disk->flush_delay_);
       late->run(late->argument);
-      late->disk->ran_ = true;
+      ++late->disk->delayed_flushes_;
     }
     static void Cancel(void* raw) {
       const std::unique_ptr<Late> late(static_cast<Late*>(raw));
@@ -141,12 +139,7 @@ class FaultyDisk {
     FaultyDisk* disk_;
   };
 
-  rocksdb::IOStatus OnAppend(bool table) {
-    const rocksdb::IOStatus fault = AppendFault(table);
-    if (!fault.ok() && !told_.exchange(true)) failed_.Notify();
-    return fault;
-  }
-  rocksdb::IOStatus AppendFault(bool table) const {
+  rocksdb::IOStatus OnAppend(bool table) const {
     if (fault_ == Fault::kFullOnAppend) return rocksdb::IOStatus::NoSpace("no space left on device");
     if (fault_ == Fault::kBrokenAppend || (table && fault_ == Fault::kBrokenTables)) {
       return rocksdb::IOStatus::IOError("injected: write failed");
@@ -161,10 +154,8 @@ class FaultyDisk {
 
   std::atomic<Fault> fault_{Fault::kNone};
   std::atomic<int> age_{0};  // number of faults that were set
-  std::atomic<bool> delays_flush_{false};
-  std::atomic<bool> told_{false};
-  std::atomic<bool> ran_{false};  // the delayed flush has run
-  absl::Notification failed_;     // an append has failed
+  std::atomic<absl::Duration> flush_delay_{absl::ZeroDuration()};
+  std::atomic<int> delayed_flushes_{0};
   std::shared_ptr<Files> files_;
   std::unique_ptr<rocksdb::Env> env_;
 };

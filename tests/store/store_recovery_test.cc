@@ -115,14 +115,31 @@ TEST_F(StoreRecovery, AFlushThatBeginsLateDoesNotKeepAFullDiskFromBeingLeftBehin
   watch_interval_ = absl::Minutes(1);  // nothing resumes the store before the flush has begun
   Open();
   ASSERT_TRUE(Put("a").ok());
-  disk_.DelayFlush();
+  disk_.DelayFlushes(absl::Milliseconds(200));
   ASSERT_TRUE(WriteTable().ok());
   disk_.Set(FaultyDisk::Fault::kFullOnAppend);
   EXPECT_EQ(Put("b").code(), absl::StatusCode::kResourceExhausted);
-  ASSERT_TRUE(Comes([&] { return disk_.delayed_flush_ran(); }));
+  ASSERT_TRUE(Comes([&] { return disk_.delayed_flushes() > 0; }));
   disk_.Set(FaultyDisk::Fault::kNone);
   EXPECT_TRUE(Comes([&] { return Put("b").ok(); }));
   EXPECT_TRUE(store_->Get(Table::kItems, "a").ok());
+}
+
+// The flushes of several tables wait for each other, and an attempt to recover ends with the first that fails.
+TEST_F(StoreRecovery, FlushesThatWaitBehindOneThatFailsAreNotForgotten) {
+  disk_.DelayFlushes(absl::Milliseconds(20));
+  disk_.Set(FaultyDisk::Fault::kBrokenTables);
+  const auto refused = [&] {  // a log of this size makes all tables flush
+    WriteBatch batch;
+    for (const Table table : {Table::kItems, Table::kOrder, Table::kInputs, Table::kJobs}) {
+      batch.Put(table, "key of a row", std::string(300'000, 'x'));
+    }
+    return !store_->Write(batch, Durability::kProcess).ok();
+  };
+  ASSERT_TRUE(Comes(refused));
+  ASSERT_TRUE(Comes([&] { return store_->Stats().background_errors_total > 3; }));
+  disk_.Set(FaultyDisk::Fault::kNone);
+  EXPECT_TRUE(Comes([&] { return Put("b").ok(); }));
 }
 
 TEST_F(StoreRecovery, ACompactionThatCannotReadIsTriedAgainAndWritesGoOn) {
