@@ -33,13 +33,14 @@ bool TouchedLog(rocksdb::BackgroundErrorReason reason, const rocksdb::Status& er
 
 void BackgroundErrors::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) {
   using Severity = rocksdb::Status::Severity;
+  const bool compaction = reason == rocksdb::BackgroundErrorReason::kCompaction;
+  if (!compaction) gate_->AwaitFlushes();
   if (TouchedLog(reason, *error)) {
     // A log that finds no room keeps what it has, or was not opened at all: DB::Resume begins a new one.
     if (IsFullDisk(*error)) *error = rocksdb::Status(*error, Severity::kHardError);
     return told_.of_log(*error);
   }
   errors_.fetch_add(1);
-  const bool compaction = reason == rocksdb::BackgroundErrorReason::kCompaction;
   // A compaction that failed leaves its inputs as they were, and writes may go on.
   *error = rocksdb::Status(*error, compaction ? Severity::kSoftError : Severity::kHardError);
   {

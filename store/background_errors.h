@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "rocksdb/listener.h"
+#include "store/error_gate.h"
 
 namespace lightcone {
 
@@ -27,9 +28,12 @@ class BackgroundErrors final : public rocksdb::EventListener {
     std::function<void(const rocksdb::Status& error)> of_log;  // a log may have lost a record
   };
   // The functions are called from RocksDB's threads and must not call the database.
-  BackgroundErrors(std::string folder, Told told) : folder_(std::move(folder)), told_(std::move(told)) {}
+  // `gate` must outlive the database.
+  BackgroundErrors(std::string folder, ErrorGate* gate, Told told)
+      : folder_(std::move(folder)), gate_(gate), told_(std::move(told)) {}
 
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
+  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { ErrorGate::MarkFlushThread(); }
   // RocksDB's own recovery looks at the disk every 5 seconds and wants more room than this store needs.
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* auto_recovery) override {
     *auto_recovery = false;
@@ -52,6 +56,7 @@ class BackgroundErrors final : public rocksdb::EventListener {
 
  private:
   const std::string folder_;
+  ErrorGate* const gate_;
   const Told told_;
   mutable absl::Mutex mutex_;
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;

@@ -104,10 +104,7 @@ rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* en
   // point replaces this mode.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   db.max_background_jobs = options.background_threads;
-  // All tables flush at once: no log is kept for the sake of a seldom written one, and a flush that RocksDB has
-  // forgotten can be asked for again (store/flush_watch.h).
-  db.atomic_flush = true;
-  // Memtables of all tables share a quarter of the memory. A bounded log makes a
+  // Memtables of all tables share a quarter of the memory. A bounded log makes seldom written families flush, and a
   // restart after a crash short.
   const size_t memtables = static_cast<size_t>(options.memory_bytes / 4);
   db.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(memtables);

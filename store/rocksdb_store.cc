@@ -25,7 +25,7 @@
 #include "store/disk_reserve.h"
 #include "store/disk_status.h"
 #include "store/envelope.h"
-#include "store/flush_watch.h"
+#include "store/error_gate.h"
 #include "store/folder.h"
 #include "store/group_sync.h"
 #include "store/keys.h"
@@ -80,8 +80,9 @@ class RocksStore final : public Store {
         internals_(internals),
         reserve_(folder_, options.reserve_bytes, internals.free_bytes),
         background_(std::make_shared<BackgroundErrors>(
-            folder_, BackgroundErrors::Told{[this] { Wake(); },
-                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); }})),
+            folder_, &gate_,
+            BackgroundErrors::Told{[this] { Wake(); },
+                                   [this](const rocksdb::Status& error) { FailWrites(error, "write"); }})),
         group_([this] { return SyncLog(); }) {}
 
   ~RocksStore() override {
@@ -97,7 +98,7 @@ class RocksStore final : public Store {
       }
       watch_thread_.join();
     }
-    flush_watch_.reset();
+    gate_.Set(nullptr);
     if (db_ == nullptr) return;
     // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
     if (group_.failure().ok()) (void)SyncLog();
@@ -109,6 +110,7 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(options.Validate());
     LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
     LC_RETURN_IF_ERROR(OpenDatabase(options));
+    gate_.Set(db_.get());
     reserve_.Keep();
     const std::string step = StrCat("open store '", folder_, "'");
     // The tables hold the old log's content by now, so the point lies before the log that begins.
@@ -117,7 +119,6 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(Annotate(synced_.Open(folder_, point), step));
     LC_RETURN_IF_ERROR(CheckFormat());
     LC_RETURN_IF_ERROR(ToStatus(FillMemtable(), step));
-    flush_watch_ = std::make_unique<FlushWatch>(db_.get(), families_, [this] { return MayFlush(); });
     watch_thread_ = std::thread([this] { Watch(); });
     return absl::OkStatus();
   }
@@ -190,7 +191,7 @@ class RocksStore final : public Store {
       rocksdb::FlushOptions in_background;
       in_background.wait = false;
       in_background.allow_write_stall = true;  // a call without this waits for an earlier flush
-      (void)db_->Flush(in_background, Family(table));
+      (void)gate_.Pass([&] { return db_->Flush(in_background, Family(table)); });
     }
     return absl::OkStatus();
   }
@@ -272,7 +273,8 @@ class RocksStore final : public Store {
   // Writes to the log and memtables without a sync.
   absl::Status Append(rocksdb::WriteBatch* raw) ABSL_SHARED_LOCKS_REQUIRED(write_mutex_) {
     if (raw->Count() == 0) return absl::OkStatus();
-    const auto written = background_->Outlast([this, raw] { return db_->Write(rocksdb::WriteOptions(), raw); });
+    const auto write = [this, raw] { return db_->Write(rocksdb::WriteOptions(), raw); };
+    const auto written = background_->Outlast([&] { return gate_.Pass(write); });
     if (written.ok()) {
       writes_.fetch_add(1, std::memory_order_relaxed);
       return absl::OkStatus();
@@ -323,7 +325,9 @@ class RocksStore final : public Store {
 
   // RocksDB replaces a failed log when it flushes, and it flushes only memtables that are not empty. A key in the
   // family that nothing else uses makes sure of one.
-  rocksdb::Status FillMemtable() { return db_->Put(rocksdb::WriteOptions(), families_.back(), "filled", ""); }
+  rocksdb::Status FillMemtable() {
+    return gate_.Pass([this] { return db_->Put(rocksdb::WriteOptions(), families_.back(), "filled", ""); });
+  }
 
   // OK when writes may be tried. Resumes RocksDB after a full disk.
   absl::Status Ready() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
@@ -339,8 +343,10 @@ class RocksStore final : public Store {
     if (now - last_recovery_ < internals_.recovery_interval_min) return failure;
     last_recovery_ = now;
     reserve_.MakeRoom(0);
-    rocksdb::Status resumed = db_->Resume();
-    if (resumed.ok()) resumed = db_->Flush(rocksdb::FlushOptions(), families_);
+    rocksdb::Status resumed = gate_.Resume();
+    for (size_t i = 0; resumed.ok() && i < families_.size(); ++i) {
+      resumed = gate_.Pass([&] { return db_->Flush(rocksdb::FlushOptions(), families_[i]); });
+    }
     if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (!resumed.ok()) {
@@ -366,11 +372,6 @@ class RocksStore final : public Store {
     resuming_ = false;
   }
 
-  bool MayFlush() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
-    absl::MutexLock lock(&recovery_mutex_);
-    return resuming_ || (group_.failure().ok() && background_->UntilResume(absl::Now()) == absl::InfiniteDuration());
-  }
-
   void Wake() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
     absl::MutexLock lock(&watch_mutex_);
     woken_ = true;
@@ -385,7 +386,7 @@ class RocksStore final : public Store {
       if (background_->UntilResume(absl::Now()) <= absl::ZeroDuration()) {
         if (background_->full_disk()) reserve_.MakeRoom(0);
         if (BeginResume()) {
-          background_->Resumed(db_->Resume());
+          background_->Resumed(gate_.Resume());
           EndResume();
         }
       }
@@ -402,6 +403,7 @@ class RocksStore final : public Store {
   LogWatch watch_;     // watch over the log while the store opens
   SyncedFile synced_;  // file of the synced point
   DiskReserve reserve_;
+  ErrorGate gate_;
   const std::shared_ptr<BackgroundErrors> background_;
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // handles in the order of Table, then RocksDB's "default"
@@ -415,7 +417,6 @@ class RocksStore final : public Store {
   bool woken_ ABSL_GUARDED_BY(watch_mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(watch_mutex_) = false;
   std::thread watch_thread_;  // thread of Watch
-  std::unique_ptr<FlushWatch> flush_watch_;
 };
 
 rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRecoveryMode mode, bool watch) {
@@ -533,7 +534,7 @@ absl::Status RocksStore::Checkpoint(const std::string& folder) {
   rocksdb::Checkpoint* raw = nullptr;
   LC_RETURN_IF_ERROR(ToStatus(rocksdb::Checkpoint::Create(db_.get(), &raw), step));
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
-  absl::Status made = ToStatus(checkpoint->CreateCheckpoint(partial), step);
+  absl::Status made = ToStatus(gate_.Pass([&] { return checkpoint->CreateCheckpoint(partial); }), step);
   if (made.ok()) made = Annotate(WriteMarker(partial), step);
   if (made.ok()) {
     fs::rename(partial, place, error);
