@@ -46,15 +46,15 @@ void ErrorGate::Leave() {
 rocksdb::Status ErrorGate::Resume() {
   // A flush that failed must have ended: it schedules another one, whose error would end the call while that runs.
   Outwait([this] { return IsPositive(rocksdb::DB::Properties::kNumRunningFlushes); }, kFlushEndMax);
-  in_resume_ = passes = true;
+  passes = true;
   const rocksdb::Status resumed = db_.load()->Resume();
-  in_resume_ = passes = false;
+  passes = false;
   return resumed;
 }
 
 void ErrorGate::AwaitFlushes() {
   const auto wait = [this] { return IsPositive(rocksdb::DB::Properties::kMemTableFlushPending); };
-  if (runs_flushes) return Outwait([this] { return ResumeRuns(); }, kFlushBeginMax);
+  if (runs_flushes) return;
   if (passes) return Outwait(wait, kFlushBeginMax);
   Close();
   Outwait(wait, kFlushBeginMax);
@@ -75,13 +75,6 @@ bool ErrorGate::IsPositive(const std::string& property) const {
   rocksdb::DB* const db = db_;
   uint64_t value = 0;
   return db != nullptr && db->GetAggregatedIntProperty(property, &value) && value > 0;
-}
-
-bool ErrorGate::ResumeRuns() const {
-  if (!in_resume_) return false;
-  db_.load()->DisableManualCompaction();  // There is none. This wakes whoever waits for background work.
-  db_.load()->EnableManualCompaction();
-  return true;
 }
 
 }  // namespace lightcone

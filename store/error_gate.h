@@ -5,15 +5,13 @@
 // one for ever. So an error is held back until every scheduled flush has begun, and nothing may schedule another one
 // until the error is taken:
 //   - a writer that meets the error has the other writers wait behind it;
-//   - a thread that flushes is the only one and schedules its successor when it ends; below DB::Resume that would be in
-//     time only as long as DB::Resume runs, which is told of the error first;
+//   - a thread that flushes is the only one, and schedules its successor when it ends;
 //   - any other thread closes the gate through which all calls pass that may schedule a flush.
 // What hangs all the same is waited for a few seconds.
 // Threads: every method is safe from any thread.
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -50,10 +48,8 @@ class ErrorGate {
   void Leave();
   void Close();
   bool IsPositive(const std::string& property) const;
-  bool ResumeRuns() const;  // wakes DB::Resume, so that it looks at its errors
 
   std::atomic<rocksdb::DB*> db_{nullptr};
-  std::atomic<bool> in_resume_{false};
   absl::Mutex mutex_;
   int passing_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time open_from_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
