@@ -49,6 +49,13 @@ def make(filter: Filter) -> Any:
     raise _wrong("filter", type(filter).__name__, "a text, or a dict of fields")
 
 
+def key_path(*names: str) -> str:
+    """The path of keys from the outside in, whatever characters they have."""
+    return ".".join(
+        json.dumps(name, ensure_ascii=False) if not name or "." in name or name[0] in '"$' else name for name in names
+    )
+
+
 def _wrong(what: str, value: str, allowed: str) -> errors.InvalidArgument:
     return errors.InvalidArgument(
         f"{what}: {value} is not allowed; allowed: {allowed}", field=what, value=value, allowed=allowed

@@ -1,0 +1,2 @@
+def PrivateAttr(default=None):
+    return default
