@@ -12,7 +12,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "rocksdb/listener.h"
-#include "store/error_gate.h"
 
 namespace lightcone {
 
@@ -26,14 +25,12 @@ class BackgroundErrors final : public rocksdb::EventListener {
   struct Told {
     std::function<void()> resumable;                           // an error waits to be resumed
     std::function<void(const rocksdb::Status& error)> of_log;  // a log may have lost a record
+    std::function<bool()> flush_waits;                         // whether a memtable waits for its flush to begin
   };
-  // The functions are called from RocksDB's threads and must not call the database.
-  // `gate` must outlive the database.
-  BackgroundErrors(std::string folder, ErrorGate* gate, Told told)
-      : folder_(std::move(folder)), gate_(gate), told_(std::move(told)) {}
+  // The functions are called from RocksDB's threads. The first two must not call the database.
+  BackgroundErrors(std::string folder, Told told) : folder_(std::move(folder)), told_(std::move(told)) {}
 
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
-  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { ErrorGate::MarkFlushThread(); }
   // RocksDB's own recovery looks at the disk every 5 seconds and wants more room than this store needs.
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* auto_recovery) override {
     *auto_recovery = false;
@@ -55,8 +52,13 @@ class BackgroundErrors final : public rocksdb::EventListener {
   uint64_t resumes() const { return resumes_.load(); }
 
  private:
+  // RocksDB 7.8.3 takes an error once its listeners have returned. A flush that it scheduled before and that begins
+  // after that is forgotten: the memtable stays marked as queued, and DB::Resume waits for its flush for ever. So an
+  // error is held back until scheduled flushes have begun. That shuts out nearly all of it: a writer that meets an
+  // error has the others wait behind it, but beside a compaction's error a flush may still be scheduled in between.
+  void AwaitFlushes() const;
+
   const std::string folder_;
-  ErrorGate* const gate_;
   const Told told_;
   mutable absl::Mutex mutex_;
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;

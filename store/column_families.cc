@@ -103,8 +103,7 @@ rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* en
   // RocksDB's default would open and silently lose every acknowledged write behind the damage. A store with a synced
   // point replaces this mode.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  db.max_background_flushes = 1;  // store/error_gate.h relies on it
-  db.max_background_compactions = std::max(1, options.background_threads - 1);
+  db.max_background_jobs = options.background_threads;
   // Memtables of all tables share a quarter of the memory. A bounded log makes seldom written families flush, and a
   // restart after a crash short.
   const size_t memtables = static_cast<size_t>(options.memory_bytes / 4);

@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -25,10 +24,10 @@
 #include "store/disk_reserve.h"
 #include "store/disk_status.h"
 #include "store/envelope.h"
-#include "store/error_gate.h"
 #include "store/folder.h"
 #include "store/group_sync.h"
 #include "store/keys.h"
+#include "store/log_guard.h"
 #include "store/lost_files.h"
 #include "store/rocksdb_batch.h"
 #include "store/rocksdb_iterator.h"
@@ -42,6 +41,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFormatName = "format";
 constexpr absl::Duration kResumeMax = absl::Seconds(15);
+constexpr absl::Duration kIdleMax = absl::Seconds(10);
 constexpr std::string_view kWhatToDo =
     "; restore a backup, or save what can be read by `lightcone repair`, or lose it and start with --store-damage "
     "accept";
@@ -80,9 +80,13 @@ class RocksStore final : public Store {
         internals_(internals),
         reserve_(folder_, options.reserve_bytes, internals.free_bytes),
         background_(std::make_shared<BackgroundErrors>(
-            folder_, &gate_,
-            BackgroundErrors::Told{[this] { Wake(); },
-                                   [this](const rocksdb::Status& error) { FailWrites(error, "write"); }})),
+            folder_, BackgroundErrors::Told{[this] { Wake(); },
+                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); },
+                                            [this] { return FlushWaits(); }})),
+        guard_(internals.env,
+               [this](const rocksdb::Status& error, LogGuard::Kind kind) {
+                 FailWrites(error, kind == LogGuard::kSync ? "sync" : "write");
+               }),
         group_([this] { return SyncLog(); }) {}
 
   ~RocksStore() override {
@@ -91,14 +95,10 @@ class RocksStore final : public Store {
         absl::MutexLock lock(&watch_mutex_);
         stopping_ = true;
       }
-      {
-        // Whoever resumes RocksDB waits for a flush, which may be one that a broken disk never ends.
-        absl::MutexLock lock(&recovery_mutex_);
-        if (resuming_) rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/false);
-      }
+      rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/false);  // DB::Resume waits for it, perhaps for ever
       watch_thread_.join();
     }
-    gate_.Set(nullptr);
+    opened_ = false;
     if (db_ == nullptr) return;
     // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
     if (group_.failure().ok()) (void)SyncLog();
@@ -110,7 +110,7 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(options.Validate());
     LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
     LC_RETURN_IF_ERROR(OpenDatabase(options));
-    gate_.Set(db_.get());
+    opened_ = true;
     reserve_.Keep();
     const std::string step = StrCat("open store '", folder_, "'");
     // The tables hold the old log's content by now, so the point lies before the log that begins.
@@ -191,7 +191,7 @@ class RocksStore final : public Store {
       rocksdb::FlushOptions in_background;
       in_background.wait = false;
       in_background.allow_write_stall = true;  // a call without this waits for an earlier flush
-      (void)gate_.Pass([&] { return db_->Flush(in_background, Family(table)); });
+      (void)db_->Flush(in_background, Family(table));
     }
     return absl::OkStatus();
   }
@@ -274,7 +274,7 @@ class RocksStore final : public Store {
   absl::Status Append(rocksdb::WriteBatch* raw) ABSL_SHARED_LOCKS_REQUIRED(write_mutex_) {
     if (raw->Count() == 0) return absl::OkStatus();
     const auto write = [this, raw] { return db_->Write(rocksdb::WriteOptions(), raw); };
-    const auto written = background_->Outlast([&] { return gate_.Pass(write); });
+    const auto written = background_->Outlast([&] { return guard_.Run(LogGuard::kAppend, write); });
     if (written.ok()) {
       writes_.fetch_add(1, std::memory_order_relaxed);
       return absl::OkStatus();
@@ -299,14 +299,9 @@ class RocksStore final : public Store {
 
   absl::Status SyncLog() {
     const SyncedPoint point = SyncedNow();
-    const rocksdb::Status synced = db_->SyncWAL();
-    if (!synced.ok()) {
-      // After a failed append, a sync of the same log reports only that something failed. The append knows the cause
-      // and records it before it releases its lock.
-      { absl::WriterMutexLock wait(&write_mutex_); }
-      if (group_.failure().ok()) FailWrites(synced, "sync");
-      return group_.failure();
-    }
+    const rocksdb::Status synced = guard_.Run(LogGuard::kSync, [this] { return db_->SyncWAL(); });
+    if (!synced.ok() && group_.failure().ok()) FailWrites(synced, "sync");
+    if (!synced.ok()) return group_.failure();
     // A failed append may have used sequence numbers up.
     if (point.log > 0 && group_.failure().ok()) synced_.Note(point);
     return absl::OkStatus();
@@ -325,51 +320,54 @@ class RocksStore final : public Store {
 
   // RocksDB replaces a failed log when it flushes, and it flushes only memtables that are not empty. A key in the
   // family that nothing else uses makes sure of one.
-  rocksdb::Status FillMemtable() {
-    return gate_.Pass([this] { return db_->Put(rocksdb::WriteOptions(), families_.back(), "filled", ""); });
-  }
+  rocksdb::Status FillMemtable() { return db_->Put(rocksdb::WriteOptions(), families_.back(), "filled", ""); }
 
-  // OK when writes may be tried. Resumes RocksDB after a full disk.
-  absl::Status Ready() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
+  // OK when writes may be tried. After a full disk waits for the next attempt to resume RocksDB.
+  absl::Status Ready() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
     const absl::Status failure = group_.failure();
     if (failure.ok() || !absl::IsResourceExhausted(failure)) return failure;
-    if (!BeginResume()) {
-      return Unavailable(StrCat("store '", folder_, "': RocksDB has been resuming after an error of the disk for ",
-                                absl::FormatDuration(kResumeMax), " and longer; start again if that does not end"));
-    }
-    const absl::Cleanup end = [this] { EndResume(); };
-    if (group_.failure().ok()) return absl::OkStatus();  // another writer has resumed RocksDB
-    const absl::Time now = absl::Now();
-    if (now - last_recovery_ < internals_.recovery_interval_min) return failure;
-    last_recovery_ = now;
-    reserve_.MakeRoom(0);
-    rocksdb::Status resumed = gate_.Resume();
-    for (size_t i = 0; resumed.ok() && i < families_.size(); ++i) {
-      resumed = gate_.Pass([&] { return db_->Flush(rocksdb::FlushOptions(), families_[i]); });
-    }
-    if (resumed.ok()) resumed = FillMemtable();
-    if (resumed.ok()) resumed = db_->SyncWAL();
-    if (!resumed.ok()) {
-      // Other errors than these do not go away.
-      const bool passes = IsFullDisk(resumed) || IsOfBackgroundWork(resumed);
-      if (!passes) FailWrites(resumed, "resume");
-      return group_.failure();
-    }
-    group_.Clear();
-    return absl::OkStatus();
+    absl::MutexLock lock(&watch_mutex_);
+    if (absl::Now() - last_attempt_ < internals_.recovery_interval_min) return failure;
+    woken_ = true;
+    const uint64_t before = attempts_;
+    const auto tried = [this, before]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return attempts_ > before; };
+    if (watch_mutex_.AwaitWithTimeout(absl::Condition(&tried), kResumeMax)) return group_.failure();
+    return Unavailable(StrCat("store '", folder_, "': RocksDB has been resuming after an error of the disk for ",
+                              absl::FormatDuration(kResumeMax), " and longer; start again if that does not end"));
   }
 
-  // One thread at a time resumes RocksDB. False where another does so for too long: no caller waits for ever.
-  bool BeginResume() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
-    const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_) { return !resuming_; };
-    absl::MutexLock lock(&recovery_mutex_);
-    if (!recovery_mutex_.AwaitWithTimeout(absl::Condition(&idle), kResumeMax)) return false;
-    resuming_ = true;
-    return true;
+  void ResumeAfterFullDisk() {
+    if (!guard_.AwaitQuiet()) return;
+    reserve_.MakeRoom(0);
+    rocksdb::Status resumed = Resume();
+    if (resumed.ok()) resumed = db_->Flush(rocksdb::FlushOptions(), families_);
+    if (resumed.ok()) resumed = FillMemtable();
+    if (resumed.ok()) resumed = db_->SyncWAL();
+    if (resumed.ok()) {
+      guard_.Clear();
+      return group_.Clear();
+    }
+    // Other errors than these do not go away.
+    const bool goes = IsFullDisk(resumed) || IsOfBackgroundWork(resumed) || resumed.IsBusy();
+    if (!goes && !resumed.IsShutdownInProgress()) FailWrites(resumed, "resume");
   }
-  void EndResume() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
-    absl::MutexLock lock(&recovery_mutex_);
-    resuming_ = false;
+
+  // Background work that fails meanwhile would end DB::Resume beside a flush that it has scheduled, which RocksDB then
+  // forgets (store/background_errors.h). Under an error no new work begins.
+  rocksdb::Status Resume() {
+    using Properties = rocksdb::DB::Properties;
+    const absl::Time limit = absl::Now() + kIdleMax;
+    while (IsPositive(Properties::kNumRunningFlushes) || IsPositive(Properties::kNumRunningCompactions)) {
+      if (absl::Now() >= limit) return rocksdb::Status::Busy("background work has not ended");
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return db_->Resume();
+  }
+
+  bool FlushWaits() const { return opened_ && IsPositive(rocksdb::DB::Properties::kMemTableFlushPending); }
+  bool IsPositive(const std::string& property) const {
+    uint64_t value = 0;
+    return db_->GetAggregatedIntProperty(property, &value) && value > 0;
   }
 
   void Wake() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
@@ -382,13 +380,15 @@ class RocksStore final : public Store {
     const auto due = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return woken_ || stopping_; };
     while (true) {
       reserve_.Keep();
-      if (absl::IsResourceExhausted(group_.failure())) (void)Ready();
+      if (absl::IsResourceExhausted(group_.failure())) {
+        ResumeAfterFullDisk();
+        absl::MutexLock lock(&watch_mutex_);
+        ++attempts_;
+        last_attempt_ = absl::Now();
+      }
       if (background_->UntilResume(absl::Now()) <= absl::ZeroDuration()) {
         if (background_->full_disk()) reserve_.MakeRoom(0);
-        if (BeginResume()) {
-          background_->Resumed(gate_.Resume());
-          EndResume();
-        }
+        background_->Resumed(Resume());
       }
       const absl::Duration pause = std::min(internals_.watch_interval, background_->UntilResume(absl::Now()));
       absl::MutexLock lock(&watch_mutex_);
@@ -403,24 +403,24 @@ class RocksStore final : public Store {
   LogWatch watch_;     // watch over the log while the store opens
   SyncedFile synced_;  // file of the synced point
   DiskReserve reserve_;
-  ErrorGate gate_;
   const std::shared_ptr<BackgroundErrors> background_;
+  LogGuard guard_;
   std::unique_ptr<rocksdb::DB> db_;
+  std::atomic<bool> opened_{false};                     // RocksDB's threads may ask db_
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // handles in the order of Table, then RocksDB's "default"
   mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append
   std::atomic<uint64_t> writes_{0};
   GroupSync group_;
-  absl::Mutex recovery_mutex_;
-  bool resuming_ ABSL_GUARDED_BY(recovery_mutex_) = false;
-  absl::Time last_recovery_ = absl::InfinitePast();  // used by the thread that resumes
   absl::Mutex watch_mutex_;
   bool woken_ ABSL_GUARDED_BY(watch_mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(watch_mutex_) = false;
-  std::thread watch_thread_;  // thread of Watch
+  uint64_t attempts_ ABSL_GUARDED_BY(watch_mutex_) = 0;  // number of attempts to resume after a full disk
+  absl::Time last_attempt_ ABSL_GUARDED_BY(watch_mutex_) = absl::InfinitePast();  // end of the last one
+  std::thread watch_thread_;                                                      // thread of Watch
 };
 
 rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRecoveryMode mode, bool watch) {
-  rocksdb::DBOptions database = DatabaseOptions(options, internals_.env);
+  rocksdb::DBOptions database = DatabaseOptions(options, guard_.env());
   database.wal_recovery_mode = mode;
   database.paranoid_checks = !options.accept_damage;  // without them a missing table costs its own rows alone
   database.listeners.push_back(background_);
@@ -534,7 +534,7 @@ absl::Status RocksStore::Checkpoint(const std::string& folder) {
   rocksdb::Checkpoint* raw = nullptr;
   LC_RETURN_IF_ERROR(ToStatus(rocksdb::Checkpoint::Create(db_.get(), &raw), step));
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
-  absl::Status made = ToStatus(gate_.Pass([&] { return checkpoint->CreateCheckpoint(partial); }), step);
+  absl::Status made = ToStatus(checkpoint->CreateCheckpoint(partial), step);
   if (made.ok()) made = Annotate(WriteMarker(partial), step);
   if (made.ok()) {
     fs::rename(partial, place, error);

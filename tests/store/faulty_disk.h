@@ -31,7 +31,7 @@ class FaultyDisk {
   }
   // From now on a flush that RocksDB schedules begins so much later.
   void DelayFlushes(absl::Duration late) { flush_delay_ = late; }
-  int delayed_flushes() const { return delayed_flushes_; }  // number of those that have ended
+  int delayed_flushes() const { return *delayed_flushes_; }  // number of those that have ended
 
  private:
   class File : public rocksdb::FSWritableFileOwnerWrapper {
@@ -115,7 +115,8 @@ class FaultyDisk {
       if (priority != HIGH || disk_->flush_delay_.load() == absl::ZeroDuration()) {
         return EnvWrapper::Schedule(run, argument, priority, tag, cancel);
       }
-      EnvWrapper::Schedule(&Run, new Late{run, cancel, argument, disk_}, priority, tag, &Cancel);
+      EnvWrapper::Schedule(&Run, new Late{run, cancel, argument, disk_->flush_delay_, disk_->delayed_flushes_},
+                           priority, tag, &Cancel);
     }
 
    private:
@@ -123,13 +124,14 @@ class FaultyDisk {
       void (*run)(void*);
       void (*cancel)(void*);
       void* argument;
-      FaultyDisk* disk;
+      absl::Duration delay;
+      std::shared_ptr<std::atomic<int>> ended;  // which may outlive the disk
     };
     static void Run(void* raw) {
       const std::unique_ptr<Late> late(static_cast<Late*>(raw));
-      absl::SleepFor(late->disk->flush_delay_);
+      absl::SleepFor(late->delay);
       late->run(late->argument);
-      ++late->disk->delayed_flushes_;
+      ++*late->ended;
     }
     static void Cancel(void* raw) {
       const std::unique_ptr<Late> late(static_cast<Late*>(raw));
@@ -155,7 +157,7 @@ class FaultyDisk {
   std::atomic<Fault> fault_{Fault::kNone};
   std::atomic<int> age_{0};  // number of faults that were set
   std::atomic<absl::Duration> flush_delay_{absl::ZeroDuration()};
-  std::atomic<int> delayed_flushes_{0};
+  const std::shared_ptr<std::atomic<int>> delayed_flushes_ = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<Files> files_;
   std::unique_ptr<rocksdb::Env> env_;
 };

@@ -129,7 +129,7 @@ TEST_F(StoreRecovery, AFlushThatBeginsLateDoesNotKeepAFullDiskFromBeingLeftBehin
 TEST_F(StoreRecovery, FlushesThatWaitBehindOneThatFailsAreNotForgotten) {
   disk_.DelayFlushes(absl::Milliseconds(20));
   disk_.Set(FaultyDisk::Fault::kBrokenTables);
-  const auto refused = [&] {  // a log of this size makes all tables flush
+  const auto refused = [&] {  // the memtables of these tables are full at about the same time
     WriteBatch batch;
     for (const Table table : {Table::kItems, Table::kOrder, Table::kInputs, Table::kJobs}) {
       batch.Put(table, "key of a row", std::string(300'000, 'x'));
@@ -140,6 +140,29 @@ TEST_F(StoreRecovery, FlushesThatWaitBehindOneThatFailsAreNotForgotten) {
   ASSERT_TRUE(Comes([&] { return store_->Stats().background_errors_total > 3; }));
   disk_.Set(FaultyDisk::Fault::kNone);
   EXPECT_TRUE(Comes([&] { return Put("b").ok(); }));
+}
+
+TEST_F(StoreRecovery, AFullDiskUnderManyWritersIsLeftBehind) {
+  std::atomic<bool> ending{false};
+  std::atomic<int> written{0};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 6; ++i) {
+    writers.emplace_back([&, i] {
+      while (!ending) written += Put(StrCat("writer ", i)).ok();
+    });
+  }
+  for (int round = 0; round < 10; ++round) {
+    const bool sync = round % 2 == 1;
+    disk_.Set(sync ? FaultyDisk::Fault::kFullOnSync : FaultyDisk::Fault::kFullOnAppend);
+    EXPECT_TRUE(Comes([&] { return !Put("a").ok(); }));
+    disk_.Set(FaultyDisk::Fault::kNone);
+    const int before = written;
+    EXPECT_TRUE(Comes([&] { return written > before + 10; })) << (sync ? "sync" : "append") << ", round " << round;
+    EXPECT_EQ(store_->Stats().read_only, 0u) << (sync ? "sync" : "append") << ", round " << round;
+    if (HasFailure()) break;
+  }
+  ending = true;
+  for (std::thread& writer : writers) writer.join();
 }
 
 TEST_F(StoreRecovery, ACompactionThatCannotReadIsTriedAgainAndWritesGoOn) {
