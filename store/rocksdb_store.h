@@ -6,9 +6,9 @@
 // that moment removes the write. A writer that builds on such a value is acknowledged by a sync that covers both. After
 // a failed sync or append no write is acknowledged: writes answer UNAVAILABLE until the store is reopened, and reads
 // continue. A full disk answers RESOURCE_EXHAUSTED. Once there is space, the store's own thread resumes RocksDB, at
-// once where a write waits, and flushes every memtable; the flush makes durable what the failed log may have lost. An error of
-// background work that touched no log is resumed by that thread (store/background_errors.h). A write that was answered
-// with an error of the disk may therefore be there or not, but never in part.
+// once where a write waits, and flushes every memtable; the flush makes durable what the failed log may have lost. An
+// error of background work that touched no log is resumed by that thread (store/background_errors.h). A write that was
+// answered with an error of the disk may therefore be there or not, but never in part.
 #pragma once
 
 #include <cstdint>
