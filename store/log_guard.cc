@@ -106,8 +106,8 @@ rocksdb::IOStatus LogGuard::Check(const rocksdb::IOStatus& status, Kind kind) {
     runs.reset();
   }
   failed_(status, kind);
-  const int& others = running_[kind == kAppend ? kSync : kAppend];
-  const auto ended = [&others] { return others == 0; };
+  const Kind other = kind == kAppend ? kSync : kAppend;
+  const auto ended = [this, other]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return running_[other] == 0; };
   absl::MutexLock lock(&mutex_);
   mutex_.AwaitWithTimeout(absl::Condition(&ended), kOthersMax);
   return status;
