@@ -11,10 +11,10 @@ namespace lightcone {
 namespace {
 
 constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
-constexpr absl::Duration kPauseMax = absl::Seconds(4);     // writes that are refused must continue within seconds
-constexpr absl::Duration kRefusalMin = absl::Seconds(15);  // time that a write waits for background work to go on
-constexpr absl::Duration kFlushBeginMax = absl::Seconds(2);
-constexpr absl::Duration kCalm = absl::Minutes(1);  // time without an error after which pauses begin anew
+constexpr absl::Duration kPauseMax = absl::Seconds(4);       // writes that are refused must continue within seconds
+constexpr absl::Duration kRefusalMin = absl::Seconds(15);    // time that a write waits for background work to go on
+constexpr absl::Duration kFlushBeginMax = absl::Seconds(2);  // time that an error waits for flushes to begin
+constexpr absl::Duration kCalm = absl::Minutes(1);           // time without an error after which pauses begin anew
 
 thread_local bool appends = false;  // this thread is in Outlast's `write`
 

@@ -11,7 +11,7 @@ namespace {
 
 // A writer may wait for a flush, and that for the sync that failed.
 constexpr absl::Duration kOthersMax = absl::Seconds(2);
-constexpr absl::Duration kQuietMax = absl::Seconds(10);
+constexpr absl::Duration kQuietMax = absl::Seconds(10);  // time of AwaitQuiet
 
 thread_local std::optional<LogGuard::Kind> runs;  // what this thread runs, until it has failed
 
@@ -72,7 +72,7 @@ class LogGuard::Files final : public rocksdb::FileSystemWrapper {
   LogGuard* const guard_;
 };
 
-LogGuard::LogGuard(rocksdb::Env* base, std::function<void(const rocksdb::Status& error, Kind kind)> failed)
+LogGuard::LogGuard(rocksdb::Env* base, std::function<void(const rocksdb::Status& error, std::string_view step)> failed)
     : failed_(std::move(failed)) {
   if (base == nullptr) base = rocksdb::Env::Default();
   env_ = std::make_unique<GuardedEnv>(base, std::make_shared<Files>(base->GetFileSystem(), this));
@@ -105,7 +105,7 @@ rocksdb::IOStatus LogGuard::Check(const rocksdb::IOStatus& status, Kind kind) {
     if (runs) --running_[*runs], ++failing_;
     runs.reset();
   }
-  failed_(status, kind);
+  failed_(status, kind == kSync ? "sync" : "write");
   const Kind other = kind == kAppend ? kSync : kAppend;
   const auto ended = [this, other]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return running_[other] == 0; };
   absl::MutexLock lock(&mutex_);

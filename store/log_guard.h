@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -20,8 +21,8 @@ class LogGuard {
   enum Kind { kAppend, kSync };
 
   // `base` must outlive the guard; nullptr: the machine's environment. `failed` hears of every error of a log, with
-  // what met it, in the thread that met it, and must not call the database.
-  LogGuard(rocksdb::Env* base, std::function<void(const rocksdb::Status& error, Kind kind)> failed);
+  // the step ("write", "sync") that met it, in the thread that met it, and must not call the database.
+  LogGuard(rocksdb::Env* base, std::function<void(const rocksdb::Status& error, std::string_view step)> failed);
   ~LogGuard();
 
   rocksdb::Env* env();  // environment for the database, which the guard must outlive
@@ -50,7 +51,7 @@ class LogGuard {
   // Returns `status`, an error after all others have kept away.
   rocksdb::IOStatus Check(const rocksdb::IOStatus& status, Kind kind) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::function<void(const rocksdb::Status& error, Kind kind)> failed_;
+  const std::function<void(const rocksdb::Status& error, std::string_view step)> failed_;
   absl::Mutex mutex_;
   int running_[2] ABSL_GUARDED_BY(mutex_) = {0, 0};  // calls in Run that have not failed, by kind
   int failing_ ABSL_GUARDED_BY(mutex_) = 0;          // calls in Run that have failed

@@ -40,8 +40,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFormatName = "format";
-constexpr absl::Duration kResumeMax = absl::Seconds(15);
-constexpr absl::Duration kIdleMax = absl::Seconds(10);
+constexpr absl::Duration kResumeMax = absl::Seconds(15);  // time that a write waits for an attempt to resume
+constexpr absl::Duration kIdleMax = absl::Seconds(10);    // time that an attempt waits for background work to end
 constexpr std::string_view kWhatToDo =
     "; restore a backup, or save what can be read by `lightcone repair`, or lose it and start with --store-damage "
     "accept";
@@ -83,10 +83,7 @@ class RocksStore final : public Store {
             folder_, BackgroundErrors::Told{[this] { Wake(); },
                                             [this](const rocksdb::Status& error) { FailWrites(error, "write"); },
                                             [this] { return FlushWaits(); }})),
-        guard_(internals.env,
-               [this](const rocksdb::Status& error, LogGuard::Kind kind) {
-                 FailWrites(error, kind == LogGuard::kSync ? "sync" : "write");
-               }),
+        guard_(internals.env, [this](const auto& error, std::string_view step) { FailWrites(error, step); }),
         group_([this] { return SyncLog(); }) {}
 
   ~RocksStore() override {
@@ -330,7 +327,10 @@ class RocksStore final : public Store {
     if (absl::Now() - last_attempt_ < internals_.recovery_interval_min) return failure;
     woken_ = true;
     const uint64_t before = attempts_;
-    const auto tried = [this, before]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return attempts_ > before; };
+    // The last attempt may have succeeded since the look above. Then no other one follows.
+    const auto tried = [this, before]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return attempts_ > before || !absl::IsResourceExhausted(group_.failure());
+    };
     if (watch_mutex_.AwaitWithTimeout(absl::Condition(&tried), kResumeMax)) return group_.failure();
     return Unavailable(StrCat("store '", folder_, "': RocksDB has been resuming after an error of the disk for ",
                               absl::FormatDuration(kResumeMax), " and longer; start again if that does not end"));
@@ -347,9 +347,9 @@ class RocksStore final : public Store {
       guard_.Clear();
       return group_.Clear();
     }
-    // Other errors than these do not go away.
-    const bool goes = IsFullDisk(resumed) || IsOfBackgroundWork(resumed) || resumed.IsBusy();
-    if (!goes && !resumed.IsShutdownInProgress()) FailWrites(resumed, "resume");
+    // Busy: background work has not ended. Other errors than these do not go away.
+    const bool passes = IsFullDisk(resumed) || IsOfBackgroundWork(resumed) || resumed.IsBusy();
+    if (!passes && !resumed.IsShutdownInProgress()) FailWrites(resumed, "resume");
   }
 
   // Background work that fails meanwhile would end DB::Resume beside a flush that it has scheduled, which RocksDB then
