@@ -103,7 +103,10 @@ rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* en
   // RocksDB's default would open and silently lose every acknowledged write behind the damage. A store with a synced
   // point replaces this mode.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  db.max_background_jobs = options.background_threads;
+  // One flush at a time: a second one that waits for the first to sync a log would sync it once more after an error,
+  // and Debian's RocksDB ends the process then (store/log_guard.h).
+  db.max_background_flushes = 1;
+  db.max_background_compactions = std::max(1, static_cast<int>(options.background_threads) - 1);
   // Memtables of all tables share a quarter of the memory. A bounded log makes seldom written families flush, and a
   // restart after a crash short.
   const size_t memtables = static_cast<size_t>(options.memory_bytes / 4);

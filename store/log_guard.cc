@@ -1,5 +1,6 @@
 #include "store/log_guard.h"
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,14 +47,22 @@ class LogGuard::File final : public rocksdb::FSWritableFileOwnerWrapper {
     return guard_->Check(target()->RangeSync(offset, bytes, options, context), kAppend);
   }
   rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
-    return guard_->Check(target()->Sync(options, context), kSync);
+    return Note(target()->Sync(options, context));
   }
   rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
-    return guard_->Check(target()->Fsync(options, context), kSync);
+    return Note(target()->Fsync(options, context));
   }
+  // DB::SyncWAL asks this of every log before it touches one.
+  bool IsSyncThreadSafe() const override { return !sync_failed_ && target()->IsSyncThreadSafe(); }
 
  private:
+  rocksdb::IOStatus Note(const rocksdb::IOStatus& synced) {
+    sync_failed_ = !synced.ok();
+    return guard_->Check(synced, kSync);
+  }
+
   LogGuard* const guard_;
+  std::atomic<bool> sync_failed_{false};
 };
 
 class LogGuard::Files final : public rocksdb::FileSystemWrapper {
@@ -90,15 +99,16 @@ rocksdb::Status LogGuard::Begin(Kind kind) {
   return rocksdb::Status::OK();
 }
 
-void LogGuard::End(Kind kind) {
+rocksdb::Status LogGuard::End(Kind kind, rocksdb::Status status) {
   absl::MutexLock lock(&mutex_);
   runs ? --running_[kind] : --failing_;
   runs.reset();
+  return status.IsNotSupported() && !failure_.ok() ? failure_ : std::move(status);
 }
 
 rocksdb::IOStatus LogGuard::Check(const rocksdb::IOStatus& status, Kind kind) {
-  // Whoever else syncs a log is a flush, which syncs logs that have ended.
-  if (status.ok() || (kind == kSync && runs != kSync)) return status;
+  if (status.ok()) return status;
+  const bool of_flush = kind == kSync && runs != kSync;
   {
     absl::MutexLock lock(&mutex_);
     if (failure_.ok()) failure_ = status;
@@ -106,6 +116,7 @@ rocksdb::IOStatus LogGuard::Check(const rocksdb::IOStatus& status, Kind kind) {
     runs.reset();
   }
   failed_(status, kind == kSync ? "sync" : "write");
+  if (of_flush) return status;  // Others may wait for it: File::IsSyncThreadSafe keeps them away.
   const Kind other = kind == kAppend ? kSync : kAppend;
   const auto ended = [this, other]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return running_[other] == 0; };
   absl::MutexLock lock(&mutex_);

@@ -1,7 +1,8 @@
 // Keeps RocksDB from touching a log that has failed. Debian's RocksDB ends the process when a log is written or synced
 // after an error of its own, and it learns of an error later than the call that met it ends. So the file itself tells
 // of its error: from then on no append and no sync begins, and before RocksDB hears of it, those of the other kind have
-// ended. (Appends wait behind each other, and so do syncs.)
+// ended. (Appends wait behind each other, and so do syncs.) A sync may already wait for that of a flush, which syncs
+// logs that have ended: where the flush's sync fails, the file then says that it cannot be synced at all.
 // Threads: every method is safe from any thread.
 #pragma once
 
@@ -32,9 +33,7 @@ class LogGuard {
   rocksdb::Status Run(Kind kind, const Call& call) {
     rocksdb::Status failure = Begin(kind);
     if (!failure.ok()) return failure;
-    rocksdb::Status status = call();
-    End(kind);
-    return status;
+    return End(kind, call());
   }
 
   // After a failure: whether all calls in Run have returned, so that RocksDB knows of what they met. Waits a while.
@@ -47,7 +46,7 @@ class LogGuard {
   class File;
 
   rocksdb::Status Begin(Kind kind) ABSL_LOCKS_EXCLUDED(mutex_);
-  void End(Kind kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  rocksdb::Status End(Kind kind, rocksdb::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns `status`, an error after all others have kept away.
   rocksdb::IOStatus Check(const rocksdb::IOStatus& status, Kind kind) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -152,7 +152,7 @@ TEST_F(StoreRecovery, AFullDiskUnderManyWritersIsLeftBehind) {
     });
   }
   for (int round = 0; round < 10; ++round) {
-    disk_.Set(FaultyDisk::Fault::kFullOnAppend);
+    disk_.Set(round % 2 == 0 ? FaultyDisk::Fault::kFullOnAppend : FaultyDisk::Fault::kFullOnSync);
     EXPECT_TRUE(Comes([&] { return !Put("a").ok(); }));
     disk_.Set(FaultyDisk::Fault::kNone);
     const int before = written;
