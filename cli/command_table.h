@@ -97,6 +97,7 @@ Request RequestOf(const Flags& flags) {
   LC_SET_FIELD(score_threshold)
   LC_SET_FIELD(distance_max)
   LC_SET_FIELD(require_generation)
+  LC_SET_FIELD(default_ttl_ms)
   LC_SET_FIELD(exact)
   LC_SET_FIELD(profile)
   LC_SET_FIELD(wait_for_sequence)
@@ -135,6 +136,14 @@ inline void SetPayloadSelection(const PayloadFlags& flags, v1::PayloadSelection*
 inline void AddDurability(CLI::App* app, std::string* durability) {
   app->add_option("--durability", *durability,
                   "What a write survives: durable (a loss of power; the default) or process (a kill)");
+}
+// Seconds on the command line, milliseconds on the wire.
+inline void AddTtl(CLI::App* app, const std::string& name, std::optional<uint64_t>* ttl_ms, const std::string& help) {
+  constexpr double kSecondsMax = 3.2e9;  // a hundred years, about
+  app->add_option_function<double>(
+         name, [ttl_ms](const double& seconds) { *ttl_ms = static_cast<uint64_t>(std::ceil(seconds * 1'000)); },
+         help + "; 0: never")
+      ->check(CLI::Range(0.0, kSecondsMax));
 }
 inline constexpr char kItemIdHelp[] =
     "Id of an item: digits are a number, anything else is a name, \"42\" in double "

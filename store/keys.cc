@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "store/coding.h"
 #include "store/envelope.h"
@@ -17,6 +18,7 @@ using coding::ReadBig;
 constexpr char kNumber = 0x01;
 constexpr char kString = 0x02;
 constexpr char kInternal = '\x80';
+constexpr char kExpiry = '\x81';
 // The byte behind the collection number in kProbes.
 constexpr char kProbeHead = 0x01;
 constexpr char kProbeBody = 0x02;
@@ -63,6 +65,9 @@ std::string Generation(uint32_t collection, uint32_t generation) { return Joined
 std::string Adapter(uint32_t collection, uint32_t from, uint32_t to) { return Joined(collection, kAdapters, from, to); }
 std::string Item(uint32_t collection, const ItemId& id) { return Joined(collection) + EncodeItemId(id); }
 std::string InternalId(uint32_t collection, uint64_t internal_id) { return Joined(collection, kInternal, internal_id); }
+std::string Expiry(uint32_t collection, int64_t expires_ms, uint64_t internal_id) {
+  return Joined(collection, kExpiry, static_cast<uint64_t>(expires_ms), internal_id);
+}
 std::string Embedding(uint32_t collection, uint32_t generation, uint64_t internal_id) {
   return Joined(collection, generation, internal_id);
 }
@@ -84,6 +89,11 @@ Range ItemRange(uint32_t collection) {
 }
 
 Range InternalIdRange(uint32_t collection) { return PrefixRange(Joined(collection, kInternal)); }
+Range ExpiryRange(uint32_t collection) { return PrefixRange(Joined(collection, kExpiry)); }
+Range ExpiryRange(uint32_t collection, int64_t after_ms, int64_t until_ms) {
+  LC_DCHECK(0 <= after_ms && after_ms < until_ms);
+  return {Expiry(collection, after_ms + 1, 0), Expiry(collection, until_ms + 1, 0)};
+}
 Range CollectionRange(uint32_t collection) { return PrefixRange(Joined(collection)); }
 Range GenerationRange(uint32_t collection, uint32_t generation) {
   return PrefixRange(Generation(collection, generation));
@@ -104,6 +114,11 @@ absl::StatusOr<uint64_t> ParseInternalId(std::string_view key) {
   if (key.size() == 12) return ReadBig<uint64_t>(key.substr(4));
   if (key.size() == 13 && key[4] == kInternal) return ReadBig<uint64_t>(key.substr(5));
   return WrongShape("internal id", key);
+}
+
+absl::StatusOr<ExpiryKey> ParseExpiry(std::string_view key) {
+  if (key.size() != 21 || key[4] != kExpiry) return WrongShape("expiry", key);
+  return ExpiryKey{static_cast<int64_t>(ReadBig<uint64_t>(key.substr(5))), ReadBig<uint64_t>(key.substr(13))};
 }
 
 std::string EncodeItemId(const ItemId& id) {

@@ -18,6 +18,8 @@ std::string Generation(uint32_t collection, uint32_t generation);      // key of
 std::string Adapter(uint32_t collection, uint32_t from, uint32_t to);  // key of kGenerations, after all generations
 std::string Item(uint32_t collection, const ItemId& id);               // key of kItems; numbers sort before strings
 std::string InternalId(uint32_t collection, uint64_t internal_id);     // key of kItems, after all external ids
+// Key of kItems, after all internal ids: one for each item that expires, with an empty value.
+std::string Expiry(uint32_t collection, int64_t expires_ms, uint64_t internal_id);
 std::string Embedding(uint32_t collection, uint32_t generation, uint64_t internal_id);
 std::string Order(uint32_t collection, uint32_t generation, float uncertainty, uint64_t internal_id);
 std::string Change(uint32_t collection, uint64_t sequence);
@@ -32,6 +34,9 @@ struct Range {
 };
 Range ItemRange(uint32_t collection);  // keys of external ids
 Range InternalIdRange(uint32_t collection);
+Range ExpiryRange(uint32_t collection);
+// The part of it that expires after `after_ms`, and not after `until_ms`. REQUIRES: 0 <= after_ms < until_ms.
+Range ExpiryRange(uint32_t collection, int64_t after_ms, int64_t until_ms);
 // A collection's keys in kGenerations, kEmbeddings, kOrder, kChanges, kInputs and kProbes.
 Range CollectionRange(uint32_t collection);
 Range GenerationRange(uint32_t collection, uint32_t generation);  // keys of kEmbeddings and kOrder
@@ -42,7 +47,12 @@ Range ProbeHeadRange(uint32_t collection);
 // The parsers return DATA_LOSS for a key of another shape.
 absl::StatusOr<ItemId> ParseItem(std::string_view key);
 absl::StatusOr<uint64_t> ParseInternalId(std::string_view key);  // internal id of an InternalId or Input key
-std::string EncodeItemId(const ItemId& id);                      // value of an InternalId key
+struct ExpiryKey {
+  int64_t expires_ms = 0;
+  uint64_t internal_id = 0;
+};
+absl::StatusOr<ExpiryKey> ParseExpiry(std::string_view key);
+std::string EncodeItemId(const ItemId& id);  // value of an InternalId key
 absl::StatusOr<ItemId> DecodeItemId(std::string_view bytes);
 struct EmbeddingKey {
   uint32_t collection = 0, generation = 0;

@@ -13,7 +13,7 @@ using coding::Reader;
 
 // The first byte of every record. A new layout gets a new number, and the decoder keeps reading the old ones.
 constexpr uint8_t kLayout = 1;
-constexpr uint8_t kHasInput = 0x01;
+constexpr uint8_t kHasInput = 0x01, kExpires = 0x02;
 constexpr size_t kEmbeddingHeader = 1 + 4 + 4;
 constexpr size_t kEntryBytesMin = 1 + 4 + 8 + 4;
 
@@ -70,11 +70,13 @@ std::string ToString(const ItemId& id) {
 
 std::string EncodeItem(const ItemRecord& record) {
   std::string out;
-  out.reserve(22 + record.generations.size() * 4 + record.payload_json.size());
+  out.reserve(30 + record.generations.size() * 4 + record.payload_json.size());
   AppendLittle(&out, kLayout);
   AppendLittle(&out, record.internal_id);
   AppendLittle(&out, record.sequence);
-  AppendLittle(&out, record.has_input ? kHasInput : uint8_t{0});
+  const bool expires = record.expires_ms != 0;
+  AppendLittle(&out, static_cast<uint8_t>((record.has_input ? kHasInput : 0) | (expires ? kExpires : 0)));
+  if (expires) AppendLittle(&out, record.expires_ms);
   AppendNumbers(&out, record.generations);
   out += record.payload_json;
   return out;
@@ -88,8 +90,13 @@ absl::StatusOr<ItemRecord> DecodeItem(std::string_view bytes) {
   if (!reader.Take(&record.internal_id) || !reader.Take(&record.sequence) || !reader.Take(&flags)) {
     return Damaged("item", StrCat("ends after ", bytes.size(), " bytes, inside its head"));
   }
-  if ((flags & ~kHasInput) != 0) return Damaged("item", StrCat("flags are ", int{flags}, "; known: 0 .. 1"));
-  record.has_input = flags != 0;
+  if ((flags & ~(kHasInput | kExpires)) != 0) {
+    return Damaged("item", StrCat("flags are ", int{flags}, "; known: 0 .. 3"));
+  }
+  record.has_input = (flags & kHasInput) != 0;
+  if ((flags & kExpires) != 0 && (!reader.Take(&record.expires_ms) || record.expires_ms <= 0)) {
+    return Damaged("item", "its time to expire is not one after 1970");
+  }
   if (!TakeNumbers(&reader, &record.generations)) return Damaged("item", "ends inside its list of generations");
   for (size_t i = 1; i < record.generations.size(); ++i) {
     if (record.generations[i - 1] >= record.generations[i]) {

@@ -35,7 +35,12 @@ struct ItemRecord {
   std::vector<uint32_t> generations;  // generations that embedded this content, ascending
   std::string payload_json;           // payload; "{}" for an item without one
   bool has_input = false;
+  int64_t expires_ms = 0;  // milliseconds since 1970 from which the item is gone; 0: it stays
 };
+
+inline bool IsExpired(const ItemRecord& record, int64_t now_ms) {
+  return record.expires_ms != 0 && record.expires_ms <= now_ms;
+}
 
 struct EmbeddingRecord {
   std::vector<float> z;   // tangent vector before the clip

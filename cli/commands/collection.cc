@@ -22,6 +22,7 @@ struct CollectionFlags {
   std::map<std::string, std::string> index_names;  // Values of the flags that take a name, by their setting.
   bool remove = false, yes = false, wait = false;
   std::optional<bool> require_generation;
+  std::optional<uint64_t> default_ttl_ms;
   std::vector<std::string> payload_fields, drop;
 };
 
@@ -90,6 +91,10 @@ void ShowCollection(const Context& context, const v1::CollectionInfo& info, std:
   if (!info.index_choice().empty()) context.Print(StrCat("\nchosen: ", info.index_choice(), "\n"));
   if (!info.index_error().empty()) context.Print(StrCat("\nindex builds fail: ", info.index_error(), "\n"));
   if (info.require_generation()) context.Print("\nupserts of vectors must name their generation\n");
+  if (info.default_ttl_ms() > 0) {
+    context.Print(StrCat("\nitems expire after ", static_cast<double>(info.default_ttl_ms()) / 1'000,
+                         " s where an upsert says nothing\n"));
+  }
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
   if (info.payload_indexes_size() > 0) context.Print(StrCat("\n", PayloadIndexesTable(info)));
 }
@@ -210,9 +215,13 @@ void AddCollectionName(CLI::App* app, CollectionFlags* flags) {
   app->add_option("name", flags->name, "Name of the collection, or an alias of it")->required();
 }
 
-CLI::Option* AddRequireGeneration(CLI::App* app, CollectionFlags* flags) {
-  return app->add_option("--require-generation", flags->require_generation,
-                         "Whether an upsert of vectors must name the generation that embedded them: true or false");
+void AddRequireGeneration(CLI::App* app, CollectionFlags* flags) {
+  app->add_option("--require-generation", flags->require_generation,
+                  "Whether an upsert of vectors must name the generation that embedded them: true or false");
+}
+
+void AddDefaultTtl(CLI::App* app, CollectionFlags* flags) {
+  AddTtl(app, "--default-ttl", &flags->default_ttl_ms, "Seconds after which items expire whose upsert says nothing");
 }
 
 void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
@@ -228,12 +237,14 @@ void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
                   "PATH=TYPE of a payload field to keep an index over, for filters: keyword, integer, float, boolean "
                   "or time; may be repeated");
   AddRequireGeneration(app, flags);
+  AddDefaultTtl(app, flags);
   AddRequestId(app, &flags->request_id);
 }
 
 void AddUpdateFlags(CLI::App* app, CollectionFlags* flags) {
   AddCollectionName(app, flags);
-  AddRequireGeneration(app, flags)->required();
+  AddRequireGeneration(app, flags);
+  AddDefaultTtl(app, flags);
   AddRequestId(app, &flags->request_id);
 }
 

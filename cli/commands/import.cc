@@ -37,6 +37,7 @@ struct ImportFlags {
                                 durability;
   std::vector<std::string> payload_fields;
   uint32_t generation = 0;
+  std::optional<uint64_t> ttl_ms;
   int64_t batch = 500, start = 0, limit = 0;
   int in_flight = 8;
   bool same_content = false, number_rows = false, keep_input = false, ignore_generation = false, ignore_fields = false;
@@ -332,6 +333,7 @@ void AddItem(const ImportFlags& flags, const Row& row, v1::UpsertRequest* batch)
   } else {
     client::SetVector(row.vector.data(), static_cast<int64_t>(row.vector.size()), item->mutable_vector());
   }
+  if (flags.ttl_ms) item->set_ttl_ms(*flags.ttl_ms);
   // The payload of a content that is stored already is kept; the wire takes none.
   if (row.payload_json.has_value() && !flags.same_content) item->set_payload_json(*row.payload_json);
 }
@@ -573,6 +575,7 @@ void AddImportFlags(CLI::App* app, ImportFlags* flags) {
   app->add_option("--start", flags->start, "First row to import, from 0")->capture_default_str();
   app->add_option("--limit", flags->limit, "Most rows to import; 0: all")->capture_default_str();
   app->add_option("--state", flags->state, "File that keeps the next row, so that a later run goes on from there");
+  AddTtl(app, "--ttl", &flags->ttl_ms, "Seconds after which the items expire");
   AddDurability(app, &flags->durability);
 }
 

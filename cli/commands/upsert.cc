@@ -13,7 +13,7 @@ namespace {
 struct UpsertFlags {
   std::string collection, id, vector, image, text, made_by, payload, durability;
   uint32_t generation = 0;
-  std::optional<uint64_t> expected_sequence;
+  std::optional<uint64_t> expected_sequence, ttl_ms;
   bool same_content = false, keep_input = false;
 };
 
@@ -25,6 +25,7 @@ absl::Status RunUpsert(Context& context, const UpsertFlags& flags) {
   LC_ASSIGN_OR_RETURN(*item->mutable_id(), ParseItemId(flags.id));
   item->set_payload_json(flags.payload);
   if (flags.expected_sequence) item->set_expected_sequence(*flags.expected_sequence);
+  if (flags.ttl_ms) item->set_ttl_ms(*flags.ttl_ms);
   request.set_model(flags.made_by);
   if (!flags.vector.empty() + !flags.image.empty() + !flags.text.empty() != 1) {
     return InvalidArgument("one of --vector, --image and --text must be given");
@@ -66,6 +67,7 @@ void AddUpsertFlags(CLI::App* app, UpsertFlags* flags) {
   app->add_option("--expected-sequence", flags->expected_sequence,
                   "Sequence that the item must have, else nothing is written; 0: the item must not exist")
       ->check(CLI::NonNegativeNumber);
+  AddTtl(app, "--ttl", &flags->ttl_ms, "Seconds after which the item expires");
   app->add_flag("--keep-input", flags->keep_input, "Keep the image or text, so that later generations can embed it");
   AddDurability(app, &flags->durability);
 }

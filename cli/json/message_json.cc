@@ -56,7 +56,7 @@ OrderedJson FilterValueJson(const v1::FilterValue& value) {
 OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json = FieldsJson(info, {"name", "geometry"});
   if (info.geometry() == v1::GEOMETRY_LORENTZ) json["curvature"] = info.curvature();
-  json.update(FieldsJson(info, {"items", "active_generation", "generations", "require_generation"}));
+  json.update(FieldsJson(info, {"items", "active_generation", "generations", "require_generation", "default_ttl_ms"}));
   ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
     const auto* field = v1::IndexSettings::descriptor()->FindFieldByName(one.name);
     if (field != nullptr) json["index"][one.name] = FieldJson(info.index(), *field);
@@ -114,7 +114,7 @@ OrderedJson LeaseJson(const v1::LeaseResponse& lease) {
 OrderedJson StoredItemJson(const v1::StoredItem& item) {
   OrderedJson json = FieldsJson(item, {"id", "generation", "generations", "uncertainty", "sequence", "has_input"});
   json["payload"] = PayloadJson(item.payload_json());
-  json.update(FieldsJson(item, {"vector?"}));
+  json.update(FieldsJson(item, {"expires?", "vector?"}));
   return json;
 }
 

@@ -122,6 +122,9 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
   AddSegments(status, out);
   AddMeasuredRecall(status, out);
   out->Gauge("lightcone_index_mapped_bytes", "Bytes of segment files mapped into memory.", status.mapped_bytes, labels);
+  out->Counter("lightcone_items_expired_total",
+               "Items that reached the end of their TTL and were removed since the start.",
+               static_cast<int64_t>(status.items_expired), labels);
   out->Gauge("lightcone_payload_index_bytes", "Bytes of payload indexes, part of lightcone_index_heap_bytes.",
              status.payload_index_bytes, labels);
   out->Gauge("lightcone_index_heap_bytes", "Bytes of the index on the heap.", status.heap_bytes, labels);

@@ -122,6 +122,7 @@ json InfoOf(const CollectionStatus& status, int dimension) {
           {"lightcone",
            {{"metric", MetricName(status.metric)},
             {"active_generation", status.active_generation},
+            {"default_ttl_seconds", static_cast<double>(status.default_ttl_ms) / 1'000},
             {"sequence", status.sequence}}}};
 }
 

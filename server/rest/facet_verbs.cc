@@ -145,7 +145,8 @@ Answer ScrollPointsInOrder(const RestCall& call) {
                                                 ItemParts(parts.vector, parts.selection), call.context));
   std::vector<std::string> records;
   for (const StoredItem& item : page.items) {
-    records.push_back(RecordText({item.id, item.payload_json, item.vector, item.generation, item.uncertainty}, parts));
+    records.push_back(
+        RecordText({item.id, item.payload_json, item.vector, item.generation, item.uncertainty, item.expires}, parts));
   }
   return StrCat("{\"points\":", ListText(records), ",\"next_page_offset\":null}");
 }

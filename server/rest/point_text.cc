@@ -99,8 +99,13 @@ std::string NumberJson(double x) { return std::isfinite(x) ? NumberText(x) : "nu
 std::string RecordText(const PointView& point, const PointParts& parts) {
   std::string out = StrCat("{\"id\":", PointIdText(point.id));
   AppendParts(point, parts, &out);
-  return StrCat(out, ",\"lightcone\":{\"generation\":", point.generation,
-                ",\"uncertainty\":", NumberJson(point.uncertainty), "}}");
+  out +=
+      StrCat(",\"lightcone\":{\"generation\":", point.generation, ",\"uncertainty\":", NumberJson(point.uncertainty));
+  if (point.expires) {
+    const std::string time = absl::FormatTime(absl::RFC3339_full, *point.expires, absl::UTCTimeZone());
+    out += StrCat(",\"expires\":\"", time, "\"");
+  }
+  return StrCat(out, "}}");
 }
 
 std::string ScoredPointText(const EngineHit& hit, double score, const PointParts& parts) {

@@ -37,6 +37,7 @@ struct PointView {
   const std::vector<float>& vector;
   uint32_t generation = 0;
   double uncertainty = 0;
+  std::optional<absl::Time> expires = {};  // time from which the point is gone
 };
 
 // {"id", "payload", "vector", "lightcone"}. The payload is the stored text, so that its numbers keep their digits.

@@ -1,5 +1,6 @@
 // Points: written, read, deleted, listed, counted.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,13 @@ using nlohmann::json;
 // Points of one call that follow each other and are of one generation: one batch of the engine.
 using Runs = std::vector<UpsertBatch>;
 
+absl::StatusOr<int64_t> TtlFrom(const json& seconds, const std::string& field) {
+  constexpr double kSecondsMax = static_cast<double>(kTtlMaxMs) / 1'000;
+  const double value = seconds.is_number() ? seconds.get<double>() : -1;
+  if (value >= 0 && value <= kSecondsMax) return static_cast<int64_t>(std::ceil(value * 1'000));
+  return InvalidField(field, ShownJson(seconds), StrCat("0 (the point stays) .. ", kTtlMaxMs / 1'000, " seconds"));
+}
+
 class RunBuilder {
  public:
   explicit RunBuilder(const RestCall& call)
@@ -25,8 +33,12 @@ class RunBuilder {
         items_max_(static_cast<size_t>(call.engine.options().limits.batch_items_max)),
         names_(&call.engine, collection_) {}
 
-  absl::Status Add(const json& id, const json& vector, const json* payload, const std::string& path) {
+  // `ttl`: seconds, which only we know; nullptr: as the collection says.
+  absl::Status Add(const json& id, const json& vector, const json* payload, const json* ttl, const std::string& path) {
     UpsertItem item;
+    if (ttl != nullptr) {
+      LC_ASSIGN_OR_RETURN(item.ttl_ms, TtlFrom(*ttl, StrCat(path, ".ttl_seconds")));
+    }
     LC_ASSIGN_OR_RETURN(item.id, PointIdFrom(id, StrCat(path, ".id")));
     const std::string at = StrCat(path, ".vector");
     LC_ASSIGN_OR_RETURN(NamedVector named, NamedVectorFrom(vector, at));
@@ -61,7 +73,7 @@ absl::Status AddListed(const json& points, RunBuilder* runs) {
     LC_ASSIGN_OR_RETURN(const Fields point, Fields::Of(points[i], path));
     LC_ASSIGN_OR_RETURN(const json* const id, point.Require("id", "an unsigned integer or a UUID"));
     LC_ASSIGN_OR_RETURN(const json* const vector, point.Require("vector", "an array of numbers"));
-    LC_RETURN_IF_ERROR(runs->Add(*id, *vector, point.Find("payload"), path));
+    LC_RETURN_IF_ERROR(runs->Add(*id, *vector, point.Find("payload"), point.Find("ttl_seconds"), path));
   }
   return absl::OkStatus();
 }
@@ -88,14 +100,15 @@ absl::Status AddColumns(const json& json_batch, RunBuilder* runs) {
   if (payloads != nullptr) {
     LC_ASSIGN_OR_RETURN(payloads, ColumnOf(batch, *payloads, "payloads", ids->size()));
   }
+  const json* const ttl = batch.Find("ttl_seconds");
   for (size_t i = 0; i < ids->size(); ++i) {
     const json& plain = (*vectors)[i];
     const json* const payload = payloads == nullptr ? nullptr : &(*payloads)[i];
     const std::string path = StrCat("batch[", i, "]");
     if (name.empty()) {
-      LC_RETURN_IF_ERROR(runs->Add((*ids)[i], plain, payload, path));
+      LC_RETURN_IF_ERROR(runs->Add((*ids)[i], plain, payload, ttl, path));
     } else {
-      LC_RETURN_IF_ERROR(runs->Add((*ids)[i], json::object({{name, plain}}), payload, path));
+      LC_RETURN_IF_ERROR(runs->Add((*ids)[i], json::object({{name, plain}}), payload, ttl, path));
     }
   }
   return absl::OkStatus();
@@ -109,7 +122,7 @@ absl::StatusOr<uint32_t> ShownGeneration(const RestCall& call, const PointParts&
 }
 
 PointView ViewOf(const StoredItem& item) {
-  return {item.id, item.payload_json, item.vector, item.generation, item.uncertainty};
+  return {item.id, item.payload_json, item.vector, item.generation, item.uncertainty, item.expires};
 }
 
 absl::StatusOr<uint64_t> DeleteFiltered(const RestCall& call, FilterNode filter) {

@@ -76,8 +76,9 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
   }
 
   Unary* Update(Context* context, const v1::UpdateRequest* request, v1::UpdateResponse* response) override {
-    return Operate(context, "Collections/Update", request, [=, this](const CallContext&) {
-      return Convert(core_->engine().UpdateCollection(FromWire(*request)), response->mutable_collection());
+    return Operate(context, "Collections/Update", request, [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const UpdateCollectionCall call, FromWire(*request));
+      return Convert(core_->engine().UpdateCollection(call), response->mutable_collection());
     });
   }
 

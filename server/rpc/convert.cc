@@ -293,6 +293,9 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request) {
     }
     item.payload_json = from.payload_json();
     if (from.has_expected_sequence()) item.expected_sequence = from.expected_sequence();
+    if (from.has_ttl_ms()) {
+      LC_ASSIGN_OR_RETURN(item.ttl_ms, TtlOf(from.ttl_ms(), StrCat("items[", i, "].ttl_ms")));
+    }
     batch.items.push_back(std::move(item));
   }
   return batch;

@@ -63,7 +63,7 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request);
 // A query that cannot be converted carries its error, and the call goes on.
 absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
-UpdateCollectionCall FromWire(const v1::UpdateRequest& request);
+absl::StatusOr<UpdateCollectionCall> FromWire(const v1::UpdateRequest& request);
 absl::StatusOr<IndexPayloadCall> FromWire(const v1::IndexPayloadRequest& request);
 // REQUIRES: the request has a filter. INVALID_ARGUMENT where it has ids besides.
 absl::StatusOr<DeleteByFilterCall> FilterDeleteOf(const v1::DeleteRequest& request);
@@ -89,6 +89,7 @@ absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request);
 absl::Status CheckDistinct(const std::vector<ItemId>& ids);
 v1::Durability ToWire(Durability durability);
 google::protobuf::Timestamp TimestampOf(absl::Time time);
+absl::StatusOr<int64_t> TtlOf(uint64_t ttl_ms, std::string_view field);
 void ToWire(const ItemId& id, v1::ItemId* out);
 void ToWire(const std::vector<float>& vector, v1::Vector* out);  // The encoding is f32_le.
 void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse* out);

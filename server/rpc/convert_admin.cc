@@ -173,12 +173,21 @@ absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, 
   call.index_defaults = defaults;
   LC_ASSIGN_OR_RETURN(call.payload_fields, FieldsOf(request.payload_fields(), "payload_fields"));
   call.require_generation = request.require_generation();
+  LC_ASSIGN_OR_RETURN(call.default_ttl_ms, TtlOf(request.default_ttl_ms(), "default_ttl_ms"));
   return call;
 }
 
-UpdateCollectionCall FromWire(const v1::UpdateRequest& request) {
+absl::StatusOr<int64_t> TtlOf(uint64_t ttl_ms, std::string_view field) {
+  if (ttl_ms <= uint64_t{kTtlMaxMs}) return static_cast<int64_t>(ttl_ms);
+  return InvalidField(field, StrCat(ttl_ms), StrCat("0 (items stay) .. ", kTtlMaxMs, " milliseconds"));
+}
+
+absl::StatusOr<UpdateCollectionCall> FromWire(const v1::UpdateRequest& request) {
   UpdateCollectionCall call{request.request_id(), request.collection(), std::nullopt};
   if (request.has_require_generation()) call.require_generation = request.require_generation();
+  if (request.has_default_ttl_ms()) {
+    LC_ASSIGN_OR_RETURN(call.default_ttl_ms, TtlOf(request.default_ttl_ms(), "default_ttl_ms"));
+  }
   return call;
 }
 
@@ -255,6 +264,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
     if (const auto* field = WireField(one.name)) Write(status.index.*one.setting, *field, out->mutable_index());
   });
   out->set_require_generation(status.require_generation);
+  out->set_default_ttl_ms(static_cast<uint64_t>(status.default_ttl_ms));
   out->set_index_choice(status.index_choice);
   if (!status.index_error.ok()) out->set_index_error(MessageOf(status.index_error));
   out->set_exact_scans(gpu::ServingDeviceText());

@@ -182,6 +182,7 @@ void ToWire(StoredItem item, v1::StoredItem* out) {
   if (!item.vector.empty()) ToWire(item.vector, out->mutable_vector());
   out->set_sequence(item.sequence);
   out->set_has_input(item.has_input);
+  if (item.expires) *out->mutable_expires() = TimestampOf(*item.expires);
 }
 
 void ToWire(const CountAnswer& answer, v1::CountResponse* out) {

@@ -10,6 +10,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 #include "server/rpc/message_cost.h"
 #include "server/rpc/parse_budget.h"

@@ -302,6 +302,23 @@ TEST_F(Cli, ItemsAreWrittenFoundReadScrolledCountedAndDeleted) {
               HasSubstr(StrCat("exact scans by ", status["exact_scans"].get<std::string>(), "\n")));
 }
 
+TEST_F(Cli, ItemsExpireByTheirOwnTimeOrTheCollections) {
+  const std::string name = MakeCollection("expiring");
+  EXPECT_EQ(RunJson({"collection", "update", name, "--default-ttl", "3600"}).json()["default_ttl_ms"], 3'600'000);
+  EXPECT_THAT(Run({"collection", "get", name}).out, HasSubstr("items expire after 3600 s"));
+  ASSERT_EQ(Run({"upsert", name, "a", "--vector", "1,0,0"}).exit_code, 0);
+  ASSERT_EQ(Run({"upsert", name, "b", "--vector", "0,1,0", "--ttl", "0"}).exit_code, 0);
+  ASSERT_EQ(Run({"upsert", name, "c", "--vector", "0,0,1", "--ttl", "0.001"}).exit_code, 0);
+  const auto items = RunJson({"get", name, "a", "b", "c"}).json()["items"];
+  ASSERT_EQ(items.size(), 2u) << items;
+  EXPECT_TRUE(items[0].contains("expires"));
+  EXPECT_FALSE(items[1].contains("expires"));
+  const Outcome wrong = Run({"upsert", name, "d", "--vector", "1,0,0", "--ttl", "-1"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--ttl"));
+  EXPECT_THAT(Run({"collection", "update", name}).err, HasSubstr("at least one setting"));
+}
+
 TEST_F(Cli, UpsertsMayDependOnTheSequenceOfTheItem) {
   const std::string name = MakeCollection("sequences");
   const std::vector<std::string> words = {"upsert", name, "cat", "--vector", "1,0,0", "--expected-sequence"};

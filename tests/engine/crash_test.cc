@@ -83,6 +83,20 @@ int ChildFillsDisk(const std::string& folder, int pipe) {
   return 6;
 }
 
+// Writes items forever, of which most expire soon. Tells of each acknowledged write its id and TTL, and when it was.
+int ChildExpires(const std::string& folder, int pipe, uint64_t from) {
+  const auto engine = OpenEngine(folder);
+  for (uint64_t n = from;; ++n) {
+    UpsertItem item = ItemOf(Id(n % 37), VectorOf(n % 37, n));
+    item.ttl_ms = n % 5 == 0 ? 0 : static_cast<int64_t>(1 + n * 7'919 % 400);
+    const int64_t ttl_ms = *item.ttl_ms;
+    if (!engine->Upsert(BatchOf({std::move(item)}, 1), {}).ok()) return 3;
+    if (!Tell(pipe, (n % 37) << 32 | static_cast<uint64_t>(ttl_ms),
+              static_cast<uint64_t>(absl::ToUnixMillis(absl::Now()))))
+      return 4;
+  }
+}
+
 // An adapter from generation 1 to 2 of MakeCollection(2) that moves every item by `n` thousandths.
 AdapterSpec ShiftBy(uint64_t n) {
   AdapterSpec spec;
@@ -114,6 +128,7 @@ TEST(CrashChild, Body) {
   int folder = 0;
   ASSERT_EQ(sscanf(task, "%d:%d:%llu:%n", &number, &pipe, &from, &folder), 3);
   if (number == 3) _exit(ChildPutsAdapters(task + folder, pipe, from));
+  if (number == 4) _exit(ChildExpires(task + folder, pipe, from));
   _exit(number == 1 ? ChildWrites(task + folder, pipe, from) : ChildFillsDisk(task + folder, pipe));
 }
 
@@ -179,6 +194,63 @@ TEST_F(Crash, EveryAcknowledgedWriteIsThereAfterKillsAndSearchesAgree) {
       EXPECT_EQ(hit.vector, engine_->Get("c", {hit.id}, 0, true, {})->items[0].vector);
     }
     EXPECT_EQ(engine_->GetCollection("c")->items, items);
+    engine_.reset();
+    ++next;
+  }
+}
+
+TEST_F(Crash, WhatHasExpiredStaysGoneAfterKillsAndTheRestIsThere) {
+  engine_ = OpenEngine(folder_.path());
+  MakeCollection();
+  engine_.reset();
+  struct Known {
+    int64_t ttl_ms = 0, acknowledged_ms = 0;
+  };
+  std::map<uint64_t, Known> known;
+  uint64_t next = 1;
+  for (int round = 0; round < 4; ++round) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = StartChild(4, ends[1], next, folder_.path());
+    ASSERT_GE(child, 0);
+    close(ends[1]);
+    uint64_t line[2];
+    for (int seen = 0; read(ends[0], line, sizeof line) == static_cast<ssize_t>(sizeof line); ++seen) {
+      known[line[0] >> 32] = {static_cast<int64_t>(line[0] & UINT32_MAX), static_cast<int64_t>(line[1])};
+      ++next;
+      if (seen == 100) kill(child, SIGKILL);
+    }
+    close(ends[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+
+    known.erase(next % 37);  // in flight: may be there or not
+    engine_ = OpenEngine(folder_.path());
+    ASSERT_NE(engine_, nullptr);
+    const auto check = [&] {
+      const int64_t now_ms = absl::ToUnixMillis(absl::Now());
+      std::set<uint64_t> found;
+      for (const EngineHit& hit : Hits(SearchFor({0, 0, 0, 0}, 100))) found.insert(std::get<uint64_t>(hit.id.value));
+      for (const auto& [id, one] : known) {
+        const auto got = engine_->Get("c", {Id(id)}, 0, false, {});
+        ASSERT_TRUE(got.ok()) << got.status();
+        if (one.ttl_ms == 0) {
+          EXPECT_TRUE(found.contains(id) && got->items.size() == 1) << id;
+        } else if (one.acknowledged_ms + one.ttl_ms <= now_ms) {
+          EXPECT_TRUE(!found.contains(id) && got->items.empty()) << id;
+        }
+      }
+    };
+    const auto all_gone = [&] {
+      const int64_t now_ms = absl::ToUnixMillis(absl::Now());
+      for (const auto& [id, one] : known) {
+        if (one.ttl_ms > 0 && one.acknowledged_ms + one.ttl_ms > now_ms) return false;
+      }
+      return true;
+    };
+    while (!all_gone()) check();
+    check();
     engine_.reset();
     ++next;
   }

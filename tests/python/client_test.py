@@ -7,7 +7,9 @@ import pathlib
 import socket
 import sys
 import tempfile
+import time
 import unittest
+from datetime import datetime, timezone
 
 import grpc
 import lightcone
@@ -98,6 +100,26 @@ class Items(ServerCase):
         self.client.index_payload(name, add={"n": "integer"}, wait=True)
         ordered = list(self.client.scroll(name, order_by="n", descending=True, start_from=2, page_size=5))
         self.assertEqual([item.payload["n"] for item in ordered], [2] * 6 + [1] * 10 + [0] * 9)
+
+    def test_items_expire(self):
+        self.client.create_collection("expiring", default_ttl=3600)
+        self.client.activate("expiring", self.client.register("expiring", dimension=DIMENSION).generation)
+        self.client.upsert("expiring", [1, 2, 3], vectors(3), ttl=[None, 0, 0.2])
+        by_default, stays = self.client.get("expiring", [1, 2])
+        self.assertIsNone(stays.expires)
+        left = (by_default.expires - datetime.now(timezone.utc).replace(tzinfo=None)).total_seconds()
+        self.assertTrue(3500 < left <= 3600, left)
+        deadline = time.monotonic() + 30
+        while self.client.get("expiring", [3]) and time.monotonic() < deadline:
+            pass
+        self.assertEqual(sorted(self.client.search("expiring", vectors(1)[0], exact=True).ids), [1, 2])
+        self.assertEqual(self.client.upload("expiring", range(4, 9), vectors(5), ttl=0.001), 5)
+        while int(self.client.count("expiring")) > 2 and time.monotonic() < deadline:
+            pass
+        self.assertEqual(int(self.client.count("expiring")), 2)
+        for ttl in (-1, [1, 2], 1e12):
+            with self.assertRaisesRegex(lightcone.InvalidArgument, "ttl"):
+                self.client.upsert("expiring", [9], vectors(1), ttl=ttl)
 
     def test_a_collection_may_demand_the_generation_of_vectors(self):
         self.client.create_collection("demanding", require_generation=True)

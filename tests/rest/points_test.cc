@@ -1,4 +1,8 @@
 // Points over REST: ids, payloads, batches, pages, deletions.
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
 #include "tests/rest/rest_fixture.h"
 
 namespace lightcone::server {
@@ -51,6 +55,25 @@ TEST_F(RestPoints, PayloadsKeepTheDigitsOfTheirNumbers) {
   EXPECT_THAT(text, HasSubstr("9007199254740993"));
   EXPECT_THAT(text, HasSubstr("18446744073709551615"));
   EXPECT_EQ(Get("/collections/c/points/1").result()["payload"]["t"], "ü\n");
+}
+
+TEST_F(RestPoints, PointsExpireWhereTheySayWhen) {
+  Upsert(json::parse(R"([{"id": 1, "vector": [1, 0]}, {"id": 2, "vector": [0, 1], "ttl_seconds": 3600},
+                         {"id": 3, "vector": [0, 1], "ttl_seconds": 0.001}])"));
+  EXPECT_FALSE(Get("/collections/c/points/1").result()["lightcone"].contains("expires"));
+  EXPECT_THAT(Get("/collections/c/points/2").result()["lightcone"].value("expires", ""), HasSubstr("T"));
+  const absl::Time gone = absl::Now() + absl::Milliseconds(2);
+  while (absl::Now() < gone) std::this_thread::yield();
+  EXPECT_EQ(Get("/collections/c/points/3").status, 404);
+  for (const char* ttl : {"-1", "\"3600\"", "1e99"}) {
+    const Reply refused = Send("PUT", "/collections/c/points",
+                               StrCat(R"({"points": [{"id": 4, "vector": [1, 0], "ttl_seconds": )", ttl, "}]}"));
+    EXPECT_EQ(refused.status, 400) << ttl;
+    EXPECT_THAT(refused.error(), HasSubstr("points[0].ttl_seconds")) << ttl;
+  }
+  const json batch = {{"ids", {5}}, {"vectors", {{1, 0}}}, {"ttl_seconds", 60}};
+  EXPECT_EQ(Put("/collections/c/points", {{"batch", batch}}).status, 200);
+  EXPECT_TRUE(Get("/collections/c/points/5").result()["lightcone"].contains("expires"));
 }
 
 TEST_F(RestPoints, ABatchIsColumnsOfIdsVectorsAndPayloads) {

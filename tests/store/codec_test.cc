@@ -61,6 +61,13 @@ TEST(Keys, RangesHoldTheirOwnKeysAndNoOthers) {
     EXPECT_TRUE(in(keys::InternalIdRange(c), keys::InternalId(c, ~uint64_t{0})));
     EXPECT_FALSE(in(keys::InternalIdRange(c), keys::Item(c, {uint64_t{3}})));
     EXPECT_FALSE(in(keys::InternalIdRange(c), keys::InternalId(c + 1, 0)));
+    EXPECT_FALSE(in(keys::InternalIdRange(c), keys::Expiry(c, 1, 1)));
+    EXPECT_TRUE(in(keys::ExpiryRange(c), keys::Expiry(c, INT64_MAX, ~uint64_t{0})));
+    EXPECT_FALSE(in(keys::ExpiryRange(c), keys::InternalId(c, ~uint64_t{0})));
+    EXPECT_FALSE(in(keys::ExpiryRange(c, 5, 9), keys::Expiry(c, 5, ~uint64_t{0})));
+    EXPECT_TRUE(in(keys::ExpiryRange(c, 5, 9), keys::Expiry(c, 6, 0)));
+    EXPECT_TRUE(in(keys::ExpiryRange(c, 5, 9), keys::Expiry(c, 9, ~uint64_t{0})));
+    EXPECT_FALSE(in(keys::ExpiryRange(c, 5, 9), keys::Expiry(c, 10, 0)));
     EXPECT_TRUE(in(keys::CollectionRange(c), keys::Change(c, ~uint64_t{0})));
     EXPECT_FALSE(in(keys::CollectionRange(c), keys::Change(c + 1, 0)));
     EXPECT_TRUE(in(keys::GenerationRange(c, 0xffffffffu), keys::Embedding(c, 0xffffffffu, ~uint64_t{0})));
@@ -85,6 +92,8 @@ TEST(Keys, ParseWhatTheBuildersMade) {
   }
   EXPECT_EQ(*keys::ParseInternalId(keys::InternalId(5, 1234567890123)), 1234567890123u);
   EXPECT_EQ(*keys::ParseInternalId(keys::Input(5, 42)), 42u);
+  EXPECT_EQ(keys::ParseExpiry(keys::Expiry(5, 1'700'000'000'000, 42))->expires_ms, 1'700'000'000'000);
+  EXPECT_EQ(keys::ParseExpiry(keys::Expiry(5, 1'700'000'000'000, 42))->internal_id, 42u);
   EXPECT_EQ(*keys::ParseChange(keys::Change(5, 99)), 99u);
   for (const auto& parsed :
        {*keys::ParseEmbedding(keys::Embedding(1, 2, 3)), *keys::ParseOrder(keys::Order(1, 2, 0.25f, 3))}) {
@@ -100,6 +109,7 @@ TEST(Keys, RefuseKeysOfAnotherShape) {
   EXPECT_THAT(ErrorOf(keys::DecodeItemId(std::string("\x02", 1))), HasSubstr("0x02 is neither"));
   EXPECT_THAT(ErrorOf(keys::DecodeItemId("\x02" + std::string(513, 'a'))), HasSubstr("1 .. 512 bytes"));
   EXPECT_THAT(ErrorOf(keys::ParseInternalId("short")), HasSubstr("internal id key"));
+  EXPECT_THAT(ErrorOf(keys::ParseExpiry(keys::InternalId(1, 2))), HasSubstr("is no expiry key"));
   EXPECT_THAT(ErrorOf(keys::ParseEmbedding(keys::Change(1, 2))), HasSubstr("embedding key"));
   EXPECT_THAT(ErrorOf(keys::ParseOrder(keys::Change(1, 2))), HasSubstr("order key"));
   EXPECT_THAT(ErrorOf(keys::ParseChange("")), HasSubstr("change key"));
@@ -113,6 +123,11 @@ TEST(Records, RoundTrip) {
   EXPECT_EQ(item_back.generations, item.generations);
   EXPECT_EQ(item_back.payload_json, item.payload_json);
   EXPECT_TRUE(item_back.has_input);
+  EXPECT_EQ(item_back.expires_ms, 0);
+  const ItemRecord expiring = *DecodeItem(EncodeItem({7, 8, {1}, "{}", false, 1'700'000'000'000}));
+  EXPECT_EQ(expiring.expires_ms, 1'700'000'000'000);
+  EXPECT_FALSE(expiring.has_input);
+  EXPECT_EQ(expiring.payload_json, "{}");
 
   const EmbeddingRecord embedding{{1.5f, -0.0f, 3e-38f}, 0.75f};
   const EmbeddingRecord embedding_back = *DecodeEmbedding(EncodeEmbedding(embedding));
@@ -147,12 +162,17 @@ TEST(Records, EveryCutOfARecordIsRefusedOrAnotherWholeRecord) {
   for (size_t n = 0; n < head.size(); ++n) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeItem(head.substr(0, n)).status())) << n;
   }
+  const std::string expiring = EncodeItem({1, 2, {3}, "", true, 5});
+  for (size_t n = 0; n < expiring.size(); ++n) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeItem(expiring.substr(0, n)).status())) << n;
+  }
 }
 
 TEST(Records, DamageIsNamed) {
   EXPECT_THAT(ErrorOf(DecodeItem("")), HasSubstr("item record: is empty"));
   EXPECT_THAT(ErrorOf(DecodeItem("\x09")), HasSubstr("layout is 9; known: 1"));
   EXPECT_THAT(ErrorOf(DecodeItem(EncodeItem({1, 2, {5, 5}, "", false}))), HasSubstr("generations ascend"));
+  EXPECT_THAT(ErrorOf(DecodeItem(EncodeItem({1, 2, {5}, "", false, -5}))), HasSubstr("time to expire"));
   EXPECT_THAT(ErrorOf(DecodeEmbedding(EncodeEmbedding({{1}, 0}) + "x")),
               HasSubstr("5 bytes of vector for dimension 1"));
   float z[2];

@@ -41,6 +41,7 @@ class CollectionCalls(Calls):
         index: Optional[Mapping[str, Any]] = None,
         payload_indexes: Optional[Mapping[str, str]] = None,
         require_generation: bool = False,
+        default_ttl: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> types.Collection:
         """Makes a collection.
@@ -51,11 +52,13 @@ class CollectionCalls(Calls):
             index: settings such as ``{"kind": "hnsw", "hnsw_m": 32}``.
             payload_indexes: paths to types: "keyword", "integer", "float", "boolean" or "time".
             require_generation: refuse upserts of vectors that do not name the generation of their model.
+            default_ttl: seconds after which items are gone whose upsert says nothing; None: they stay.
         """
         request = _wire.message("CreateRequest")(
             request_id=request_id(), name=name, geometry=_wire.number_of("Geometry", "GEOMETRY_", geometry)
         )
-        given(request, curvature=curvature, require_generation=require_generation)
+        default_ttl_ms = types.ttl_ms_of(default_ttl, 1)[0]
+        given(request, curvature=curvature, require_generation=require_generation, default_ttl_ms=default_ttl_ms)
         _settings(index, request.index)
         _payload_fields(payload_indexes, request.payload_fields)
         return self._collection_call("Collections/Create", request, timeout)

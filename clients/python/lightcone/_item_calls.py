@@ -44,6 +44,7 @@ def upsert_request(
     keep_input: bool,
     expected_sequences: Optional[Sequence[Optional[int]]],
     model: str = "",
+    ttl: types.Ttl = None,
 ) -> Any:
     """The message of one batch. `vectors`: shape (n, dimension); exactly one of `vectors` and `inputs`."""
     if (vectors is None) == (inputs is None):
@@ -89,6 +90,7 @@ def upsert_request(
         model=model,
         durability=_wire.number_of("Durability", "DURABILITY_", durability),
     )
+    ttl_ms = types.ttl_ms_of(ttl, n)
     raw = rows.tobytes() if rows is not None else b""
     width = len(raw) // n if n else 0
     items = request.items
@@ -103,6 +105,8 @@ def upsert_request(
             item.payload_json = types.payload_text(payloads[i], f"payloads[{i}]")
         if expected_sequences is not None and expected_sequences[i] is not None:
             item.expected_sequence = expected_sequences[i]
+        if ttl_ms[i] is not None:
+            item.ttl_ms = ttl_ms[i]
     return request
 
 
@@ -142,6 +146,7 @@ class ItemCalls(Calls):
         keep_input: bool = False,
         expected_sequences: Optional[Sequence[Optional[int]]] = None,
         model: str = "",
+        ttl: types.Ttl = None,
         timeout: Optional[float] = None,
     ) -> types.Written:
         """Writes one batch as a whole or not at all.
@@ -157,6 +162,7 @@ class ItemCalls(Calls):
             expected_sequences: n sequences that the items must still have; an item that changed is left out, and
                 ``outdated`` names its place.
             model: the model that made the vectors; another one than the generation's is refused.
+            ttl: seconds after which the items are gone, or n such numbers; 0: they stay. None: as the collection says.
         """
         if texts is not None:
             if inputs is not None:
@@ -174,6 +180,7 @@ class ItemCalls(Calls):
             keep_input,
             expected_sequences,
             model,
+            ttl,
         )
         return self._do(Call("Retrieval/Upsert", request, written, True, timeout))
 

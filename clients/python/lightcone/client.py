@@ -193,6 +193,7 @@ class Client(Operations):
         generation: int = 0,
         durability: str = "durable",
         same_content: bool = False,
+        ttl: Optional[float] = None,
         batch: int = 0,
         progress: Union[bool, Callable[[int], None]] = False,
         timeout: Optional[float] = None,
@@ -201,6 +202,7 @@ class Client(Operations):
 
         Args:
             ids, vectors, payloads: arrays or iterators of the same length; vectors have shape (dimension,).
+            ttl: seconds after which the items are gone; 0: they stay. None: as the collection says.
             batch: items of a batch; 0: about 4 MB of vectors.
             progress: True shows a line on standard error; a function is called with the items written so far.
             timeout: seconds for the whole; None: no limit.
@@ -225,6 +227,7 @@ class Client(Operations):
                     same_content,
                     False,
                     None,
+                    ttl=ttl,
                 )
                 sizes[tag] = len(some_ids)
                 if not window.enter():

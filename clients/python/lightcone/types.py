@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
@@ -15,6 +16,11 @@ ItemId = Union[str, int]
 """Name of an item: a text of 1 to 512 bytes of UTF-8, or an integer of 0 .. 2^64 - 1. `1` and `"1"` are two items."""
 
 Payload = Dict[str, Any]
+
+Ttl = Union[None, float, Sequence[Optional[float]]]
+"""Seconds after which items are gone: one number for all, or one for each; 0: they stay; None: as the collection says."""
+
+TTL_SECONDS_MAX = 36_600 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,7 @@ class StoredItem:
     sequence: int
     has_input: bool
     vector: Optional[np.ndarray] = None
+    expires: Optional[datetime] = None
 
 
 @dataclass(frozen=True)
@@ -417,7 +424,26 @@ def stored_item(message: Any) -> StoredItem:
         sequence=message.sequence,
         has_input=message.has_input,
         vector=vector_of(message.vector),
+        expires=message.expires.ToDatetime() if message.HasField("expires") else None,
     )
+
+
+def ttl_ms_of(ttl: Ttl, n: int) -> List[Optional[int]]:
+    """Milliseconds of `n` items, of seconds for all of them or for each."""
+    each = [ttl] * n if ttl is None or isinstance(ttl, (int, float)) else list(ttl)
+    if len(each) != n:
+        raise errors.InvalidArgument(
+            f"ttl: there are {len(each)} of {n} ids; allowed: {n}", field="ttl", value=str(len(each)), allowed=str(n)
+        )
+    for i, seconds in enumerate(each):
+        if seconds is not None and not 0 <= seconds <= TTL_SECONDS_MAX:
+            raise errors.InvalidArgument(
+                f"ttl[{i}]: {seconds}; allowed: 0 (the item stays) .. {TTL_SECONDS_MAX:.0f} seconds",
+                field=f"ttl[{i}]",
+                value=str(seconds),
+                allowed=f"0 .. {TTL_SECONDS_MAX:.0f}",
+            )
+    return [None if seconds is None else math.ceil(seconds * 1000) for seconds in each]
 
 
 def hits_of(hits: Any) -> List[Hit]:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/rollout_engine.h"
 #include "server/engine/api/snapshots.h"
 #include "server/engine/api/types.h"

@@ -38,8 +38,10 @@ absl::StatusOr<std::vector<OrderRow>> ReadOrder(const Collection& collection,
     ids.push_back(rows[i].internal_id = parsed.internal_id);
   }
   LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> items, collection.CurrentRows(ids));
+  const int64_t now_ms = collection.expiry().NowMs();
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].waits = items[i].found && WaitsFor(items[i].record, generation);
+    const ItemRecord& record = items[i].record;
+    rows[i].waits = items[i].found && !IsExpired(record, now_ms) && WaitsFor(record, generation);
     rows[i].id = std::move(items[i].id);
     rows[i].record = std::move(items[i].record);
   }
@@ -65,7 +67,8 @@ std::vector<TouchedItem> TakeTouched(const Collection& collection, TouchedItems*
     for (size_t i = 0; i < ids.size(); ++i) {
       if (!records[i].ok()) continue;
       absl::StatusOr<ItemRecord> record = DecodeItem(*records[i]);
-      if (!record.ok() || record->generations.empty() || !WaitsFor(*record, generation) || !hold(*record)) continue;
+      if (!record.ok() || record->generations.empty() || IsExpired(*record, collection.expiry().NowMs())) continue;
+      if (!WaitsFor(*record, generation) || !hold(*record)) continue;
       taken.push_back({std::move(ids[i]), *std::move(record)});
     }
   }

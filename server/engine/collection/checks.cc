@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
+#include "server/engine/api/options.h"
 #include "server/engine/collection/endpoint_manifest.h"
 
 namespace lightcone::server {
@@ -236,6 +237,11 @@ absl::Status CheckOperatorName(const std::string& name) {
   if (name.size() <= kOperatorBytesMax && IsUtf8(name)) return absl::OkStatus();
   return InvalidField("operator_name", StrCat(name.size(), " bytes", IsUtf8(name) ? "" : ", not UTF-8"),
                       StrCat("at most ", kOperatorBytesMax, " bytes of UTF-8"));
+}
+
+absl::Status CheckTtl(int64_t ttl_ms, std::string_view field) {
+  if (ttl_ms >= 0 && ttl_ms <= kTtlMaxMs) return absl::OkStatus();
+  return InvalidField(field, StrCat(ttl_ms), StrCat("0 (items stay) .. ", kTtlMaxMs, " milliseconds"));
 }
 
 }  // namespace lightcone::server

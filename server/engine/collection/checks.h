@@ -41,6 +41,9 @@ std::string DigestOf(std::string_view content);
 // not checked.
 absl::Status CheckModel(const GenerationRecord& generation, const std::string& model);
 
+// 0 .. kTtlMaxMs milliseconds.
+absl::Status CheckTtl(int64_t ttl_ms, std::string_view field);
+
 // 1 <= count <= count_max, else "field 'items' is empty ..." or "field 'items' is 10001 long ...".
 absl::Status CheckCount(size_t count, int64_t count_max, std::string_view field);
 

@@ -129,11 +129,13 @@ int64_t OutOfReach(const IndexView& view, const CollectionState& state, const Re
   return std::max<int64_t>(0, items);
 }
 
-PinnedView::PinnedView(Collection* collection, std::shared_ptr<const IndexView> view, uint64_t sequence)
-    : collection_(collection), view_(std::move(view)), sequence_(sequence) {}
+PinnedView::PinnedView(Collection* collection, std::shared_ptr<const IdSet> expired,
+                       std::shared_ptr<const IndexView> view, uint64_t sequence)
+    : collection_(collection), expired_(std::move(expired)), view_(std::move(view)), sequence_(sequence) {}
 
 PinnedView::PinnedView(PinnedView&& other) noexcept
     : collection_(std::exchange(other.collection_, nullptr)),
+      expired_(std::move(other.expired_)),
       view_(std::move(other.view_)),
       sequence_(other.sequence_) {}
 
@@ -141,20 +143,21 @@ PinnedView::~PinnedView() {
   if (collection_ != nullptr) collection_->Unpin(sequence_);
 }
 
-Collection::Collection(uint32_t number, Store* store, std::string index_folder)
+Collection::Collection(uint32_t number, Store* store, const ForwardClock* clock, std::string index_folder)
     : number_(number),
       store_(store),
       index_folder_(std::move(index_folder)),
       payload_source_(std::make_unique<StoredPayloads>(this)),
-      payloads_(std::make_unique<PayloadIndex>(payload_source_.get())) {}
+      payloads_(std::make_unique<PayloadIndex>(payload_source_.get())),
+      expiry_(number, store, clock) {}
 
-absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store,
+absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store, const ForwardClock* clock,
                                                              const std::string& index_folder, CollectionRecord record,
                                                              std::string encoded,
                                                              std::vector<GenerationRecord> generations,
                                                              AdapterSet adapters, ProgressRecord progress,
                                                              const IndexLimits& index_limits) {
-  std::shared_ptr<Collection> collection(new Collection(number, store, index_folder));
+  std::shared_ptr<Collection> collection(new Collection(number, store, clock, index_folder));
   const std::string step = StrCat("open collection '", record.name, "'");
   std::vector<std::pair<uint32_t, Space>> spaces;
   for (const GenerationRecord& g : generations) {
@@ -182,6 +185,7 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
   if (const absl::Status replayed = collection->Replay(progress.sequence); !replayed.ok()) {
     return Annotate(replayed, step);
   }
+  LC_RETURN_IF_ERROR(Annotate(collection->expiry_.LookAhead(), step));
   const uint64_t sequence = progress.sequence;
   collection->SetPublished(sequence, std::move(progress));
   return collection;
@@ -211,7 +215,7 @@ absl::Status DeleteKeysOf(Store& store, uint32_t number) {
        {Table::kGenerations, Table::kEmbeddings, Table::kOrder, Table::kChanges, Table::kInputs, Table::kProbes}) {
     LC_RETURN_IF_ERROR(store.DeleteRange(table, whole.begin, whole.end));
   }
-  for (const keys::Range& range : {keys::ItemRange(number), keys::InternalIdRange(number)}) {
+  for (const keys::Range& range : {keys::ItemRange(number), keys::InternalIdRange(number), keys::ExpiryRange(number)}) {
     LC_RETURN_IF_ERROR(store.DeleteRange(Table::kItems, range.begin, range.end));
   }
   WriteBatch batch;
@@ -304,11 +308,24 @@ absl::Status Collection::Flush(const CallContext& context) {
 }
 
 PinnedView Collection::Pin() {
-  absl::MutexLock lock(&view_mu_);
-  std::shared_ptr<const IndexView> view = index_->View();
-  const uint64_t sequence = std::min(view->sequence(), published_);
-  pins_.insert(sequence);
-  return PinnedView(this, std::move(view), sequence);
+  std::shared_ptr<const IdSet> expired = expiry_.Expired();
+  std::shared_ptr<const IndexView> view;
+  uint64_t sequence = 0;
+  {
+    absl::MutexLock lock(&view_mu_);
+    view = index_->View();
+    sequence = std::min(view->sequence(), published_);
+    pins_.insert(sequence);
+  }
+  std::shared_ptr<const IdSet> later = expiry_.Expired();
+  if (expired == nullptr || later == nullptr) {
+    expired = expired == nullptr ? std::move(later) : std::move(expired);
+  } else if (expired != later) {
+    auto both = std::make_shared<IdSet>(*expired);
+    *both |= *later;
+    expired = std::move(both);
+  }
+  return PinnedView(this, std::move(expired), std::move(view), sequence);
 }
 
 PinnedView PinnedView::Again() const {
@@ -316,7 +333,7 @@ PinnedView PinnedView::Again() const {
     absl::MutexLock lock(&collection_->view_mu_);
     collection_->pins_.insert(sequence_);
   }
-  return PinnedView(collection_, view_, sequence_);
+  return PinnedView(collection_, expired_, view_, sequence_);
 }
 
 void Collection::Unpin(uint64_t sequence) {
@@ -396,7 +413,8 @@ absl::StatusOr<std::vector<ResolvedRow>> Collection::ResolveRows(std::span<const
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].found) continue;
     const auto retired = retired_.find(internal_ids[i]);
-    if (retired != retired_.end()) rows[i] = {true, retired->second.id, retired->second.record};
+    if (retired != retired_.end())
+      rows[i] = {true, retired->second.id, retired->second.record, retired->second.sequence};
   }
   return rows;
 }

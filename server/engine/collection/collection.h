@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "index/api/collection_index.h"
 #include "server/engine/api/types.h"
+#include "server/engine/collection/expiry.h"
 #include "server/engine/collection/id_cache.h"
 #include "server/engine/collection/meta.h"
 #include "server/engine/collection/reach.h"
@@ -80,11 +81,15 @@ class PinnedView {
   const IndexView& operator*() const { return *view_; }
   const IndexView* operator->() const { return view_.get(); }
   PinnedView Again() const;  // the same view, pinned once more
+  // Internal ids that the view shows, though they have expired; nullptr: none.
+  const IdSet* expired() const { return expired_.get(); }
 
  private:
   friend class Collection;
-  PinnedView(Collection* collection, std::shared_ptr<const IndexView> view, uint64_t sequence);
+  PinnedView(Collection* collection, std::shared_ptr<const IdSet> expired, std::shared_ptr<const IndexView> view,
+             uint64_t sequence);
   Collection* collection_;  // nullptr after a move
+  std::shared_ptr<const IdSet> expired_;
   std::shared_ptr<const IndexView> view_;
   uint64_t sequence_;
 };
@@ -93,14 +98,15 @@ class PinnedView {
 struct ResolvedRow {
   bool found = false;
   ItemId id;
-  ItemRecord record;  // filled when asked for
+  ItemRecord record;              // filled when asked for
+  uint64_t retired_sequence = 0;  // sequence of the write that retired the content; 0: it is in the store
 };
 
 class Collection final : private RowSource {
  public:
   // Opens the index and replays the change log. Errors name the collection. `encoded`: the record as the store holds
   // it, which an older server may have written.
-  static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store,
+  static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store, const ForwardClock* clock,
                                                           const std::string& index_folder, CollectionRecord record,
                                                           std::string encoded,
                                                           std::vector<GenerationRecord> generations,
@@ -162,6 +168,8 @@ class Collection final : private RowSource {
   // Bitmaps over payloads; the writer adds to them before it calls Apply.
   PayloadIndex& payloads() const { return *payloads_; }
 
+  Expiry& expiry() const { return expiry_; }
+
   // Removes changes that the index has in files. Cheap when there is little to remove. One thread at a time.
   absl::Status TrimChanges();
   // Carries galleries that the active generation reaches by item adapters, so that searches find them carried. One
@@ -176,7 +184,7 @@ class Collection final : private RowSource {
  private:
   friend class PinnedView;
   friend class StoredPayloads;
-  Collection(uint32_t number, Store* store, std::string index_folder);
+  Collection(uint32_t number, Store* store, const ForwardClock* clock, std::string index_folder);
 
   void SetState(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,
                 AdapterSet adapters);
@@ -201,6 +209,7 @@ class Collection final : private RowSource {
   std::unique_ptr<PayloadIndex> payloads_;  // set once; ends first
 
   mutable IdCache id_cache_;
+  mutable Expiry expiry_;
 
   mutable absl::Mutex state_mu_;
   std::shared_ptr<const CollectionState> state_ ABSL_GUARDED_BY(state_mu_);

@@ -25,6 +25,7 @@ class ItemCheck {
     LC_RETURN_IF_ERROR(ReadProgress());
     LC_RETURN_IF_ERROR(ReadItems());
     LC_RETURN_IF_ERROR(CheckIds());
+    LC_RETURN_IF_ERROR(CheckExpiries());
     LC_RETURN_IF_ERROR(CheckEmbeddings());
     LC_RETURN_IF_ERROR(CheckInputs());
     LC_RETURN_IF_ERROR(DropBrokenItems());
@@ -36,6 +37,7 @@ class ItemCheck {
     std::string key;
     ItemRecord record;
     bool named = false;      // the row that leads from the internal id to the item is there
+    bool listed = false;     // the row by the time at which it expires is there
     bool has_input = false;  // its input is there
     size_t embeddings = 0;   // embeddings of the record's generations that are there
   };
@@ -92,6 +94,27 @@ class ItemCheck {
     return rows->status();
   }
 
+  absl::Status CheckExpiries() {
+    const keys::Range range = keys::ExpiryRange(number_);
+    const auto rows = store_.Scan(Table::kItems, range.begin, range.end);
+    for (; rows->Valid(); rows->Next()) {
+      LC_ASSIGN_OR_RETURN(const keys::ExpiryKey key, keys::ParseExpiry(rows->key()));
+      const auto found = items_.find(key.internal_id);
+      if (found != items_.end() && found->second.record.expires_ms == key.expires_ms) {
+        found->second.listed = true;
+      } else {
+        LC_RETURN_IF_ERROR(Delete(Table::kItems, std::string(rows->key())));
+      }
+    }
+    LC_RETURN_IF_ERROR(rows->status());
+    for (const auto& [id, item] : items_) {
+      if (item.record.expires_ms == 0 || item.listed) continue;
+      batch_.Put(Table::kItems, keys::Expiry(number_, item.record.expires_ms, id), "");
+      LC_RETURN_IF_ERROR(WriteIfLarge());
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckEmbeddings() {
     const keys::Range range = keys::CollectionRange(number_);
     const auto rows = store_.Scan(Table::kEmbeddings, range.begin, range.end);
@@ -134,6 +157,9 @@ class ItemCheck {
       Lose(item.key);
       LC_RETURN_IF_ERROR(Delete(Table::kItems, item.key));
       if (item.named) LC_RETURN_IF_ERROR(Delete(Table::kItems, keys::InternalId(number_, id)));
+      if (item.record.expires_ms != 0) {
+        LC_RETURN_IF_ERROR(Delete(Table::kItems, keys::Expiry(number_, item.record.expires_ms, id)));
+      }
       for (const uint32_t generation : item.record.generations) {
         LC_RETURN_IF_ERROR(Delete(Table::kEmbeddings, keys::Embedding(number_, generation, id)));
       }

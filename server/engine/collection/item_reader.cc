@@ -45,6 +45,7 @@ absl::StatusOr<std::vector<ItemReader::Read>> ItemReader::ReadItems(std::span<co
     std::vector<std::string> item_keys;
     for (const size_t i : left) item_keys.push_back(keys::Item(collection_->number(), ids[i]));
     const auto records = collection_->store()->MultiGet(Table::kItems, item_keys);
+    const int64_t now_ms = collection_->expiry().NowMs();
     std::vector<Read*> found;
     std::vector<size_t> positions;
     for (size_t j = 0; j < left.size(); ++j) {
@@ -55,6 +56,7 @@ absl::StatusOr<std::vector<ItemReader::Read>> ItemReader::ReadItems(std::span<co
       LC_ASSIGN_OR_RETURN(read.record, DecodeItem(*records[j]));
       const auto& generations = read.record.generations;
       if (generations.empty()) return DataLoss(StrCat("item ", ToString(ids[left[j]]), " has no generation"));
+      if (IsExpired(read.record, now_ms)) continue;
       if (exactly && !std::binary_search(generations.begin(), generations.end(), view_generation)) continue;
       read.found = true;
       read.generation = HeadGeneration(generations, view_generation);
@@ -74,6 +76,7 @@ absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* i
   LC_DCHECK(bytes_max > 0);
   std::vector<Entry> entries;
   const auto state = collection_->state();
+  const int64_t now_ms = collection_->expiry().NowMs();
   int64_t bytes = 0;
   const bool late_filter = filter != nullptr && filter->needs_uncertainty();
   for (size_t i = 0; i < items && bytes < bytes_max && iterator->Valid(); ++i, iterator->Next()) {
@@ -81,6 +84,7 @@ absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* i
     entry.key = std::string(iterator->key());
     LC_ASSIGN_OR_RETURN(entry.id, keys::ParseItem(entry.key));
     LC_ASSIGN_OR_RETURN(entry.read.record, DecodeItem(iterator->value()));
+    if (IsExpired(entry.read.record, now_ms)) continue;
     if (entry.read.record.generations.empty())
       return DataLoss(StrCat("item ", ToString(entry.id), " has no generation"));
     entry.read.generation = HeadGeneration(entry.read.record.generations, view_generation);
@@ -117,8 +121,10 @@ absl::Status ItemReader::CountChunk(Iterator* iterator, size_t items, uint32_t v
     for (const Entry& entry : entries) ++(*counts)[entry.read.generation];
     return absl::OkStatus();
   }
+  const int64_t now_ms = collection_->expiry().NowMs();
   for (size_t i = 0; i < items && iterator->Valid(); ++i, iterator->Next()) {
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(iterator->value()));
+    if (IsExpired(record, now_ms)) continue;
     if (record.generations.empty()) return DataLoss("an item has no generation");
     const uint32_t generation = HeadGeneration(record.generations, view_generation);
     LC_ASSIGN_OR_RETURN(const ItemId id, keys::ParseItem(iterator->key()));
@@ -137,6 +143,7 @@ StoredItem ItemReader::ToStored(const ItemId& id, Read read, bool with_vector) {
   if (with_vector) item.vector = std::move(read.embedding.z);
   item.sequence = read.record.sequence;
   item.has_input = read.record.has_input;
+  if (read.record.expires_ms != 0) item.expires = absl::FromUnixMillis(read.record.expires_ms);
   return item;
 }
 

@@ -23,6 +23,7 @@ constexpr auto kCollectionFields = [](auto& f, auto& r) {
   f.Field("created_us", r.created_us);
   f.Optional("last_adapter_version", r.last_adapter_version);
   f.Optional("require_generation", r.require_generation);
+  f.Optional("default_ttl_ms", r.default_ttl_ms);
 };
 
 constexpr auto kGenerationFields = [](auto& f, auto& r) {

@@ -38,6 +38,7 @@ struct CollectionRecord {
   std::map<std::string, int64_t> probe_sets;
   std::vector<PayloadField> payload_fields;  // indexed fields, as the operator named them
   bool require_generation = false;           // an upsert of vectors must name their generation
+  int64_t default_ttl_ms = 0;                // of items whose upsert says nothing; 0: they stay
   // Serves a share of the searches that give a key, beside the active generation; 0: none.
   uint32_t canary_generation = 0;
   double canary_share = 0;
@@ -159,6 +160,7 @@ std::string AuditName(int64_t place, uint32_t collection);
 // Place and collection of a key of kMeta; nothing for another key.
 std::optional<std::pair<int64_t, uint32_t>> ParseAuditKey(std::string_view key);
 inline constexpr std::string_view kNextCollectionName = "next_collection";
+inline constexpr std::string_view kClockName = "clock";  // ForwardClock's time when it was last seen, decimal
 inline constexpr std::string_view kRequestPrefix = "request/";
 inline constexpr std::string_view kDroppingPrefix = "dropping/";
 inline constexpr std::string_view kAuditPrefix = "audit/", kAuditEnd = "audit0";

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 
 namespace lightcone::server {

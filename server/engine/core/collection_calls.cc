@@ -103,6 +103,7 @@ IndexLimits IndexLimitsOf(const Context& context) {
 absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionCall& call) {
   LC_RETURN_IF_ERROR(CheckName(call.name, "name"));
   LC_RETURN_IF_ERROR(CheckPayloadFields(call.payload_fields, "payload_fields"));
+  LC_RETURN_IF_ERROR(CheckTtl(call.default_ttl_ms, "default_ttl_ms"));
   const bool lorentz = call.metric == Metric::kLorentz;
   if (lorentz && !(call.curvature >= kCurvatureMin && call.curvature <= kCurvatureMax)) {
     return InvalidField("curvature", StrCat(call.curvature), StrCat(kCurvatureMin, " .. ", kCurvatureMax));
@@ -110,7 +111,8 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   const std::string fingerprint =
       StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", TextOf(call.index),
              call.payload_fields.empty() ? "" : StrCat("|", DigestOf(TextOf(call.payload_fields))),
-             call.require_generation ? "|require_generation" : "");
+             call.require_generation ? "|require_generation" : "",
+             call.default_ttl_ms != 0 ? StrCat("|default_ttl=", call.default_ttl_ms) : "");
   Catalog& catalog = context_.catalog;
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::BeginOnCatalog(
                                                       context_, {call.request_id, "CreateCollection", fingerprint}));
@@ -128,6 +130,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   record.index = call.index.Over(call.index_defaults);
   record.payload_fields = call.payload_fields;
   record.require_generation = call.require_generation;
+  record.default_ttl_ms = call.default_ttl_ms;
   record.created_us = change.time_us();
   LC_RETURN_IF_ERROR(record.index.Validate());
   LC_RETURN_IF_ERROR(catalog.CheckNew(call.name, context_.options.limits.collections_max));
@@ -141,8 +144,9 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   batch.Put(Table::kCollections, keys::Collection(number), encoded);
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
   const std::string folder = context_.folders.Index(number);
-  LC_ASSIGN_OR_RETURN(auto collection, Collection::Open(number, context_.store.get(), folder, std::move(record),
-                                                        std::move(encoded), {}, {}, {}, IndexLimitsOf(context_)));
+  LC_ASSIGN_OR_RETURN(auto collection,
+                      Collection::Open(number, context_.store.get(), &context_.clock, folder, std::move(record),
+                                       std::move(encoded), {}, {}, {}, IndexLimitsOf(context_)));
   const OperatorWrite written = change.Write();
   if (!written.in_store) {
     collection.reset();
@@ -240,14 +244,22 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
 
 absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  if (!call.require_generation) return InvalidField("require_generation", "not set", "at least one setting to change");
+  if (!call.require_generation && !call.default_ttl_ms) {
+    return InvalidField("require_generation", "not set",
+                        "at least one setting to change: require_generation or default_ttl_ms");
+  }
+  if (call.default_ttl_ms) LC_RETURN_IF_ERROR(CheckTtl(*call.default_ttl_ms, "default_ttl_ms"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
-  const std::string content = StrCat(call.collection, "|require_generation=", *call.require_generation ? 1 : 0);
+  std::string content = call.collection;
+  if (call.require_generation) content += StrCat("|require_generation=", *call.require_generation ? 1 : 0);
+  if (call.default_ttl_ms) content += StrCat("|default_ttl=", *call.default_ttl_ms);
   LC_ASSIGN_OR_RETURN(OperatorTransaction change,
                       OperatorTransaction::Begin(context_, *served->collection,
                                                  {call.request_id, "UpdateCollection", DigestOf(content)}));
   if (change.earlier() == nullptr) {
-    change.records().record().require_generation = *call.require_generation;
+    CollectionRecord& record = change.records().record();
+    record.require_generation = call.require_generation.value_or(record.require_generation);
+    record.default_ttl_ms = call.default_ttl_ms.value_or(record.default_ttl_ms);
     LC_RETURN_IF_ERROR(change.Commit());
   }
   return StatusOf(*served);

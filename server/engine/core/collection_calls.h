@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 #include "server/engine/services/context.h"
 

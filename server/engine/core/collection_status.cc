@@ -18,6 +18,8 @@ CollectionStatus StatusOf(const Served& served) {
   status.curvature = state->record.curvature;
   status.index = state->record.index;
   status.require_generation = state->record.require_generation;
+  status.default_ttl_ms = state->record.default_ttl_ms;
+  status.items_expired = collection.expiry().removed();
   status.active_generation = state->record.active_generation;
   const uint32_t view = status.active_generation != 0 ? status.active_generation : UINT32_MAX;
   std::map<uint32_t, uint64_t> by_generation;

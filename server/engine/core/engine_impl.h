@@ -21,6 +21,7 @@
 #include "server/engine/search/read_calls.h"
 #include "server/engine/search/search_calls.h"
 #include "server/engine/services/context.h"
+#include "server/engine/write/expiry_sweeps.h"
 #include "server/engine/write/write_calls.h"
 
 namespace lightcone::server {
@@ -134,6 +135,7 @@ class EngineImpl final : public RolloutFacade {
   FacetCalls facets_{context_};
   SearchCalls searches_{context_, live_recall_, writes_};
   Maintenance maintenance_{context_};
+  ExpirySweeps expiry_sweeps_{context_};
   EmbedBackfills embed_backfills_;
   SnapshotCalls snapshots_{context_, maintenance_};
 };

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
@@ -115,8 +116,24 @@ absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uin
   } else if (!absl::IsNotFound(stored.status())) {
     return stored.status();
   }
-  return Collection::Open(number, context.store.get(), context.folders.Index(number), std::move(record), encoded,
-                          std::move(generations), std::move(adapters), std::move(progress), IndexLimitsOf(context));
+  return Collection::Open(number, context.store.get(), &context.clock, context.folders.Index(number), std::move(record),
+                          encoded, std::move(generations), std::move(adapters), std::move(progress),
+                          IndexLimitsOf(context));
+}
+
+// A wall clock that was turned back while no server ran must not bring back what has expired.
+absl::Status LoadClock(Context& context) {
+  const auto seen = context.store->Get(Table::kMeta, keys::Meta(kClockName));
+  if (absl::IsNotFound(seen.status())) return absl::OkStatus();
+  int64_t ms = 0;
+  if (seen.ok() && absl::SimpleAtoi(*seen, &ms)) {
+    context.clock.NeverBefore(ms);
+  } else if (seen.ok() || absl::IsDataLoss(seen.status())) {
+    spdlog::error("the time that was seen last is damaged; items expire by the machine's clock alone");
+  } else {
+    return seen.status();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LoadNextNumber(Context& context) {
@@ -188,6 +205,7 @@ absl::StatusOr<std::set<uint32_t>> LoadCollections(Context& context, BackfillCal
   LC_RETURN_IF_ERROR(FinishDrops(context));
   LC_RETURN_IF_ERROR(ForgetOldRequests(*context.store));
   LC_RETURN_IF_ERROR(LoadNextNumber(context));
+  LC_RETURN_IF_ERROR(LoadClock(context));
   LC_ASSIGN_OR_RETURN(const auto found, FindCollections(*context.store));
   std::vector<absl::StatusOr<std::shared_ptr<Collection>>> opened(found.size(), std::shared_ptr<Collection>());
   LC_RETURN_IF_ERROR(context.pool.ParallelFor(static_cast<int64_t>(found.size()), [&](int64_t i) {

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "models/manifest.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 #include "server/engine/embed/embed_frames.h"
 #include "server/engine/embed/embed_role.h"

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 #include "server/engine/collection/meta.h"
 #include "server/engine/embed/embed_frames.h"

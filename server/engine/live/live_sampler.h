@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 
 namespace lightcone::server {

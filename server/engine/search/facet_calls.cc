@@ -70,6 +70,10 @@ absl::StatusOr<std::optional<Counts>> CountByIndex(Collection& collection, const
   const PinnedView view = collection.Pin();
   LC_ASSIGN_OR_RETURN(const std::optional<IdSet> live, FindLiveIds(collection, context));
   if (!live) return none;
+  const std::shared_ptr<const IdSet> expired = collection.expiry().Expired();
+  const auto is_gone = [&](uint64_t id) {
+    return (view.expired() != nullptr && view.expired()->Contains(id)) || (expired != nullptr && expired->Contains(id));
+  };
   CompiledFilter compiled;
   if (filter != nullptr) {
     LC_ASSIGN_OR_RETURN(const IdsOfConditions ids, FindIdsOfConditions(collection, *filter));
@@ -82,7 +86,7 @@ absl::StatusOr<std::optional<Counts>> CountByIndex(Collection& collection, const
     complete = index.complete();
     if (!complete) return;
     index.Walk({}, [&](const FilterValue& value, uint64_t id) {
-      if (!live->Contains(id) || (filter != nullptr && !compiled.bounds.must.Contains(id))) return true;
+      if (!live->Contains(id) || is_gone(id) || (filter != nullptr && !compiled.bounds.must.Contains(id))) return true;
       FieldValue counted = CountedValue(value);
       if (counts.empty() || counts.back().first != counted) {
         too_many = counts.size() == kFacetValuesMax;
@@ -112,6 +116,7 @@ absl::StatusOr<Counts> CountByReading(const Collection& collection, const FacetC
     }
     return absl::OkStatus();
   };
+  const int64_t now_ms = collection.expiry().NowMs();
   while (iterator->Valid()) {
     LC_RETURN_IF_ERROR(CheckAlive(context, "facet"));
     if (filter != nullptr && filter->needs_uncertainty()) {
@@ -122,6 +127,7 @@ absl::StatusOr<Counts> CountByReading(const Collection& collection, const FacetC
     }
     for (size_t i = 0; i < kFacetItems && iterator->Valid(); ++i, iterator->Next()) {
       LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(iterator->value()));
+      if (IsExpired(record, now_ms)) continue;
       LC_ASSIGN_OR_RETURN(const ItemId id, keys::ParseItem(iterator->key()));
       if (record.generations.empty()) return DataLoss(StrCat("item ", ToString(id), " has no generation"));
       const uint32_t generation = HeadGeneration(record.generations, view_generation);

@@ -32,9 +32,11 @@ absl::Status CollectChunk(const Collection& collection, Iterator* iterator, int6
     }
     return iterator->status();
   }
+  const int64_t now_ms = collection.expiry().NowMs();
   for (int64_t i = 0; i < items && iterator->Valid(); ++i, iterator->Next()) {
     *last_key = std::string(iterator->key());
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(iterator->value()));
+    if (IsExpired(record, now_ms)) continue;
     LC_ASSIGN_OR_RETURN(const ItemId id, keys::ParseItem(*last_key));
     if (record.generations.empty()) return DataLoss(StrCat("item ", ToString(id), " has no generation"));
     const FilterSubject subject{&record.payload_json, HeadGeneration(record.generations, view_generation), 0, &id};

@@ -25,6 +25,35 @@ absl::StatusOr<std::optional<Filter>> MakeFilter(const std::optional<FilterNode>
   return std::optional<Filter>(std::move(filter));
 }
 
+// Takes off what has expired and is in `progress` all the same, until it is removed. `view` was pinned before that.
+absl::Status TakeOffExpired(const Collection& collection, const PinnedView& view, const ProgressRecord& progress,
+                            uint32_t view_generation, const CallContext& context,
+                            std::map<uint32_t, uint64_t>* counts) {
+  if (view.expired() == nullptr) return absl::OkStatus();
+  absl::Status status;
+  const auto take_off = [&](std::span<const uint64_t> ids) {
+    const auto rows = collection.ResolveRows(ids, /*with_record=*/true);
+    if (!rows.ok()) return rows.status();
+    for (const ResolvedRow& row : *rows) {
+      const bool counted = row.retired_sequence == 0 || row.retired_sequence > progress.sequence;
+      if (!row.found || !counted || row.record.internal_id >= progress.next_internal_id) continue;
+      uint64_t& count = (*counts)[HeadGeneration(row.record.generations, view_generation)];
+      count -= std::min<uint64_t>(count, 1);
+    }
+    return absl::OkStatus();
+  };
+  view.expired()->ForEachIn(0, UINT64_MAX, [&](std::span<const uint64_t> ids) {
+    status = CheckAlive(context, "count");
+    if (status.ok()) status = take_off(ids);
+    if (absl::IsDataLoss(status)) {  // A damaged item is counted, and the others are not.
+      for (const uint64_t& id : ids) (void)take_off({&id, 1});
+      status = absl::OkStatus();
+    }
+    return status.ok();
+  });
+  return status;
+}
+
 StoredItem ToStored(const ItemId& id, ItemReader::Read read, bool with_vector, const PayloadSelector& selector) {
   StoredItem item = ItemReader::ToStored(id, std::move(read), with_vector);
   item.payload_json = selector.Of(std::move(item.payload_json));
@@ -159,9 +188,12 @@ absl::StatusOr<CountAnswer> ReadCalls::Count(const std::string& name, const std:
   const uint32_t view_generation = ViewGenerationOf(*collection.state());
   std::map<uint32_t, uint64_t> counts;
   if (!filter) {
-    for (const auto& [generations, count] : collection.progress().items) {
+    const PinnedView view = served->collection->Pin();
+    const ProgressRecord progress = collection.progress();
+    for (const auto& [generations, count] : progress.items) {
       counts[HeadGeneration(generations, view_generation)] += count;
     }
+    LC_RETURN_IF_ERROR(TakeOffExpired(collection, view, progress, view_generation, context, &counts));
   } else {
     const keys::Range range = keys::ItemRange(collection.number());
     const ItemReader reader(&collection);

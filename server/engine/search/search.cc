@@ -204,6 +204,7 @@ std::vector<SearchRun::Leg> SearchRun::MakeLegs(const std::vector<BoundVector>& 
 }
 
 absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& queries) {
+  LeaveExpiredOut(queries);
   LC_RETURN_IF_ERROR(ChooseGenerations(queries));
   SearchAnswer answer;
   answer.serving_generation = generation_;
@@ -281,7 +282,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, const Leg& leg, BoundLeg*
 void SearchRun::SetRequest(uint32_t generation, int64_t k, SearchRequest* request) {
   request->generation = generation;
   request->view_generation = view_generation_;
-  request->k = k;
+  request->k = k + expired_beside_;
   request->exact = call_.exact;
   request->ef = call_.ef;
   request->nprobe = call_.nprobe;
@@ -319,6 +320,10 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
     requests.push_back(std::move(bound[i].request));
   }
   std::vector<absl::StatusOr<SearchResult>> results = view_->SearchTogether(requests);
+  for (absl::StatusOr<SearchResult>& result : results) {
+    if (!result.ok() || expired_beside_ == 0) continue;
+    std::erase_if(result->hits, [this](const SearchHit& hit) { return view_.expired()->Contains(hit.internal_id); });
+  }
   FeaturesByGeneration features;
   for (const auto& [i, first] : asking) {
     Leg& leg = legs[i];

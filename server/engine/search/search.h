@@ -136,6 +136,7 @@ class SearchRun {
     double ranked = 0;  // the distance, calibrated where its leg is
   };
 
+  void LeaveExpiredOut(const std::vector<BoundVector>& queries);
   absl::Status ChooseGenerations(const std::vector<BoundVector>& queries);
   // The filter as bitmaps and tests, for rows of each generation, which are chosen before.
   absl::Status CompileFilter();
@@ -194,6 +195,9 @@ class SearchRun {
   ThreadPool* const pool_;
   const CallContext context_;  // context of the legs
   PinnedView view_;
+  // A few expired items are asked for beside the others, and left out of what comes back. Many of them are a filter.
+  int64_t expired_beside_ = 0;
+  IdFilter unexpired_{.ids = {}, .others = true, .tests = {}};  // all ids, but many that have expired
   RowFilter rows_;
   AnswerBytes found_, filled_;  // least size of the hits found; size of the hits filled
   uint32_t view_generation_ = 0;

@@ -11,6 +11,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kQueriesTested = 8;
+constexpr uint64_t kExpiredBesideMax = 64;
 
 // Nested conditions stay out of it: they are answered by reading payloads.
 absl::Status AddIdsOf(const FilterNode& node, const StoredPayloads& stored, IdsOfConditions* ids) {
@@ -67,16 +68,37 @@ double SearchRun::PassingShare() const {
   return std::min(most, keep_share_);
 }
 
+void SearchRun::LeaveExpiredOut(const std::vector<BoundVector>& queries) {
+  if (view_.expired() == nullptr) return;
+  const uint64_t count = view_.expired()->Count();
+  // Legs of two vectors search again and again, until they have seen all that could matter.
+  const auto has_older = [](const BoundVector& query) { return !query.older.empty(); };
+  if (count <= kExpiredBesideMax && std::ranges::none_of(queries, has_older)) {
+    expired_beside_ = static_cast<int64_t>(count);
+  } else {
+    unexpired_.ids = *view_.expired();
+  }
+}
+
 void SearchRun::SetFilter(uint32_t generation, SearchRequest* request) {
-  if (filter_ == nullptr) return;
+  if (filter_ == nullptr) {
+    if (!unexpired_.all()) request->ids = &unexpired_;
+    return;
+  }
   const CompiledFilter& compiled = compiled_.find(filter_->needs_generation() ? generation : 0)->second;
   const IdFilter& may = compiled.bounds.upper();
   if (!may.all()) request->ids = &may;
-  if (compiled.exact()) return;
-  request->keep = [this, generation, &compiled](uint64_t internal_id, float uncertainty) {
-    return compiled.bounds.must.Contains(internal_id) || rows_.Keeps(internal_id, generation, uncertainty);
-  };
-  request->keep_share = keep_share_;
+  const double unexpired_share = unexpired_.all() ? 1.0 : unexpired_.Share(collection_->progress().ItemCount());
+  if (!compiled.exact()) {
+    request->keep = [this, generation, &compiled](uint64_t internal_id, float uncertainty) {
+      if (!unexpired_.Contains(internal_id)) return false;
+      return compiled.bounds.must.Contains(internal_id) || rows_.Keeps(internal_id, generation, uncertainty);
+    };
+    request->keep_share = keep_share_ * unexpired_share;
+  } else if (!unexpired_.all()) {
+    request->keep = [this](uint64_t internal_id, float) { return unexpired_.Contains(internal_id); };
+    request->keep_share = unexpired_share;
+  }
 }
 
 SearchProfile SearchRun::ProfileOf(std::span<const Leg> legs) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 #include "server/engine/filter/payload_path.h"
 #include "server/engine/search/search.h"

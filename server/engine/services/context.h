@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
 #include "server/engine/collection/adapters.h"
 #include "server/engine/services/catalog.h"
@@ -43,6 +44,7 @@ struct Context {
         store(std::move(s)),
         pool(threads),
         adapted_memory(std::make_shared<AdaptedBudget>(o.adapted_rows_bytes_max)),
+        clock(o.clock),
         carried_disk(o.carried_disk_bytes_max > 0 ? std::make_shared<AdaptedBudget>(o.carried_disk_bytes_max)
                                                   : nullptr),
         embedder(std::move(e)),
@@ -57,6 +59,7 @@ struct Context {
   const std::shared_ptr<Store> store;
   ThreadPool pool;
   const std::shared_ptr<AdaptedBudget> adapted_memory;
+  ForwardClock clock;
   const std::shared_ptr<AdaptedBudget> carried_disk;  // nullptr: item adapters write no files
   const std::shared_ptr<Embedder> embedder;
   const std::shared_ptr<Jobs> jobs;

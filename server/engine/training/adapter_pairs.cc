@@ -60,7 +60,7 @@ class Gathering {
     for (; items->Valid(); items->Next()) {
       if (seen++ % kPairsBetweenChecks == 0) LC_RETURN_IF_ERROR(Step(seen - 1, 0, "looking for pairs"));
       LC_ASSIGN_OR_RETURN(const ItemRecord item, DecodeItem(items->value()));
-      if (!Has(item, wanted_.older)) continue;
+      if (!Has(item, wanted_.older) || IsExpired(item, collection_.expiry().NowMs())) continue;
       const bool both = Has(item, wanted_.newer);
       existing_ += both;
       if (!both && !item.has_input) continue;

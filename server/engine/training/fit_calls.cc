@@ -363,6 +363,7 @@ absl::StatusOr<std::vector<SampledItem>> FitCalls::SampleItems(const SampleItems
   for (; items->Valid() && status.ok(); items->Next()) {
     if (seen++ % kSampledBetweenChecks == 0) LC_RETURN_IF_ERROR(CheckAlive(context, "sampling"));
     LC_ASSIGN_OR_RETURN(const ItemRecord item, DecodeItem(items->value()));
+    if (IsExpired(item, collection.expiry().NowMs())) continue;
     // The newest before it; an item that it, or a newer one, has embedded is none to ask for.
     const auto after = std::lower_bound(item.generations.begin(), item.generations.end(), call.generation);
     if (after == item.generations.begin() || after != item.generations.end()) continue;

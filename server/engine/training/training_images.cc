@@ -76,6 +76,7 @@ class Export {
     for (; items->Valid(); items->Next()) {
       if (seen++ % kItemsBetweenChecks == 0) LC_RETURN_IF_ERROR(Step(seen - 1, 0, "looking for stored inputs"));
       LC_ASSIGN_OR_RETURN(const ItemRecord item, DecodeItem(items->value()));
+      if (IsExpired(item, collection_.expiry().NowMs())) continue;
       if (!item.has_input) {
         ++made_.without_input;
         continue;

@@ -53,6 +53,7 @@ absl::Status CollectLabelled(const Collection& collection, const std::function<b
   for (int64_t seen = 0; rows->Valid(); rows->Next(), ++seen) {
     if (seen % kLabelsBetweenChecks == 0 && cancelled()) return absl::CancelledError("cancelled while it read labels");
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(rows->value()));
+    if (IsExpired(record, collection.expiry().NowMs())) continue;
     const Json payload = Json::parse(record.payload_json, nullptr, /*allow_exceptions=*/false);
     for (auto& [field, by_label] : *labels) {
       VisitPath(payload, paths.at(field), [&record, &by_label = by_label](const Json& value) {
@@ -82,6 +83,10 @@ absl::StatusOr<Ids> IdsOf(const Collection& collection, const std::vector<ItemId
     }
     LC_RETURN_IF_ERROR(read.status());
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(*read));
+    if (IsExpired(record, collection.expiry().NowMs())) {
+      ++*missing;
+      continue;
+    }
     ids.push_back(record.internal_id);
   }
   return ids;

@@ -40,6 +40,10 @@ absl::Status CheckUpsert(const UpsertBatch& batch, const Limits& limits) {
   LC_RETURN_IF_ERROR(CheckIds(batch, limits));
   for (size_t i = 0; i < batch.items.size(); ++i) {
     const UpsertItem& item = batch.items[i];
+    if (item.ttl_ms) LC_RETURN_IF_ERROR(CheckTtl(*item.ttl_ms, ItemField(i, ".ttl_ms")));
+    if (batch.same_content && item.ttl_ms) {
+      return InvalidField(ItemField(i, ".ttl_ms"), "set", "nothing with same_content: the item keeps its time");
+    }
     if (batch.same_content && !item.payload_json.empty()) {
       return InvalidField(ItemField(i, ".payload_json"), "set", "empty with same_content: the payload is kept");
     }
@@ -90,6 +94,7 @@ absl::Status PrepareItems(const Context& engine, const Collection& collection, c
     (*items)[i].z = std::move(*vector);
   }
   LC_RETURN_IF_ERROR(EmbedItems(engine, collection, generation, *batch, context, items));
+  const int64_t default_ttl_ms = collection.state()->record.default_ttl_ms;
   for (size_t i = 0; i < items->size(); ++i) {
     UpsertItem& given = batch->items[i];
     PreparedItem& item = (*items)[i];
@@ -97,6 +102,7 @@ absl::Status PrepareItems(const Context& engine, const Collection& collection, c
     item.key = keys::Item(collection.number(), given.id);
     item.id = std::move(given.id);
     item.expected_sequence = given.expected_sequence;
+    item.ttl_ms = given.ttl_ms.value_or(default_ttl_ms);
     item.payload_json = given.payload_json.empty() ? "{}" : std::move(given.payload_json);
     EmbeddingRecord record{std::move(item.z), item.uncertainty};
     item.embedding = EncodeEmbedding(record);

@@ -14,6 +14,7 @@ namespace lightcone::server {
 WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, ProgressRecord* progress)
     : collection_(collection),
       number_(collection->number()),
+      now_ms_(collection->expiry().NowMs()),
       jobs_(std::move(jobs)),
       leader_progress_(progress),
       progress_(*progress) {
@@ -81,6 +82,7 @@ void WriteGroup::Sync() {
 
 absl::Status WriteGroup::ApplyToIndex() {
   LC_DCHECK(synced_);
+  for (const auto& [expires_ms, internal_id] : expiring_) collection_->expiry().Note(expires_ms, internal_id);
   for (const Change& change : changes_) {
     collection_->payloads().Add(change.payloads);
     collection_->payloads().Replace(change.replaced);
@@ -93,6 +95,8 @@ absl::Status WriteGroup::ApplyToIndex() {
   }
   const uint64_t sequence = progress_.sequence;
   collection_->SetPublished(sequence, std::move(progress_));
+  collection_->expiry().Forget(unexpiring_);  // after the counts have lost them
+  collection_->expiry().CountRemoved(expired_);
   return absl::OkStatus();
 }
 
@@ -134,7 +138,7 @@ absl::Status WriteGroup::DamageOf(const WriteJob& job) const {
 }
 
 bool WriteGroup::IsThere(const PreparedItem& item, uint32_t generation, const Head& head) const {
-  if (!head || head->generations.empty() || head->generations.back() != generation) return false;
+  if (!Lives(head) || head->generations.empty() || head->generations.back() != generation) return false;
   const auto planned = planned_.find({head->internal_id, generation});
   if (planned != planned_.end()) return std::ranges::equal(planned->second, item.z);
   const auto stored =
@@ -145,7 +149,7 @@ bool WriteGroup::IsThere(const PreparedItem& item, uint32_t generation, const He
 absl::Status WriteGroup::CheckSameContent(const WriteJob& job, size_t i) const {
   const PreparedItem& item = job.items[i];
   const Head& head = heads_.find(item.key)->second;
-  if (!head) {
+  if (!Lives(head)) {
     return WithField(NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '",
                                      collection_->name(), "', of which this could be the same content")),
                      {StrCat("items[", i, "].id"), ToString(item.id), "ids of stored items"});
@@ -166,7 +170,7 @@ absl::StatusOr<std::vector<size_t>> WriteGroup::ItemsToWrite(const WriteJob& job
     const PreparedItem& item = job.items[i];
     const Head& head = heads_.find(item.key)->second;
     if (job.same_content && IsThere(item, job.generation, head)) continue;  // a retry
-    if (item.expected_sequence && *item.expected_sequence != (head ? head->sequence : 0)) {
+    if (item.expected_sequence && *item.expected_sequence != (Lives(head) ? head->sequence : 0)) {
       outdated->push_back(static_cast<uint32_t>(i));
       continue;
     }
@@ -224,7 +228,7 @@ void WriteGroup::PlanPayloads(WriteJob* job) {
   uint32_t found = 0;
   for (size_t i = 0; i < job->ids.size(); ++i) {
     const Head& head = heads_.find(keys::Item(number_, job->ids[i]))->second;
-    if (!head) {
+    if (!Lives(head)) {
       job->missing.push_back(i);
       continue;
     }
@@ -264,17 +268,19 @@ void WriteGroup::PlanDelete(WriteJob* job) {
   Change change;
   change.sequence = progress_.sequence + 1;
   uint32_t deleted = 0;
+  bool removed = false;
   for (size_t i = 0; i < job->ids.size(); ++i) {
     const ItemId& id = job->ids[i];
     const std::string key = keys::Item(number_, id);
     Head& head = heads_.find(key)->second;
     if (!head || !IsWanted(*job, i, *head)) continue;
+    deleted += Lives(head);
     RemoveContent(id, head, &log, &change);
     batch_.Delete(Table::kItems, key);
     head.reset();
-    ++deleted;
+    removed = true;
   }
-  if (deleted > 0) {
+  if (removed) {
     progress_.sequence = change.sequence;
     Finish(std::move(log), std::move(change));
   }
@@ -310,6 +316,11 @@ void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord*
     }
   }
   if (record.has_input) batch_.Delete(Table::kInputs, keys::Input(number_, record.internal_id));
+  if (record.expires_ms != 0) {
+    batch_.Delete(Table::kItems, keys::Expiry(number_, record.expires_ms, record.internal_id));
+    unexpiring_.push_back(record.internal_id);
+    expired_ += IsExpired(record, now_ms_);
+  }
   log->entries.push_back({ChangeRecord::Kind::kDelete, 0, record.internal_id, {}});
   change->rows.push_back({RowChange::Kind::kDelete, record.internal_id, 0, {}, {}, 0});
   Count(record.generations, -1);
@@ -326,6 +337,11 @@ void WriteGroup::AddNewContent(PreparedItem& item, uint32_t generation, Head* he
   change->payloads.emplace_back(record.internal_id, item.payload_json);
   record.has_input = item.input.has_value();
   batch_.Put(Table::kItems, keys::InternalId(number_, record.internal_id), keys::EncodeItemId(item.id));
+  if (item.ttl_ms > 0) {
+    record.expires_ms = now_ms_ + item.ttl_ms;
+    batch_.Put(Table::kItems, keys::Expiry(number_, record.expires_ms, record.internal_id), "");
+    expiring_.emplace_back(record.expires_ms, record.internal_id);
+  }
   PutEmbedding(item, generation, record);
   log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, {}});
   change->rows.push_back({RowChange::Kind::kAdd, record.internal_id, generation, {}, item.z, item.uncertainty});

@@ -52,6 +52,8 @@ class WriteGroup {
   // The answer to all upserts of the group where the disk has no room for them.
   absl::Status CheckRoom() const;
   void PlanUpsert(WriteJob* job);
+  // Whether there is such an item, and it has not expired. One that has is content that is still to be removed.
+  bool Lives(const Head& head) const { return head && !IsExpired(*head, now_ms_); }
   // Whether the item is still as it was read for the job, or is meant all the same.
   static bool IsWanted(const WriteJob& job, size_t i, const ItemRecord& head);
   void PlanDelete(WriteJob* job);
@@ -78,6 +80,7 @@ class WriteGroup {
 
   Collection* const collection_;
   const uint32_t number_;
+  const int64_t now_ms_;
   const std::vector<WriteJob*> jobs_;
   ProgressRecord* const leader_progress_;
   ProgressRecord progress_;  // progress after this group
@@ -90,6 +93,9 @@ class WriteGroup {
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;
   std::vector<Change> changes_;
   std::vector<RetiredItem> retired_;
+  std::vector<std::pair<int64_t, uint64_t>> expiring_;  // time and internal id of new contents that expire
+  std::vector<uint64_t> unexpiring_;                    // internal ids of removed ones
+  uint64_t expired_ = 0;                                // number of those that have expired
   // Retired generations whose rows the index still has, though items may have forgotten them.
   std::vector<uint32_t> leaving_;
 };

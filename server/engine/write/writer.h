@@ -33,6 +33,7 @@ struct PreparedItem {
   std::string payload_json;
   std::optional<std::string> input;  // input to keep
   std::optional<uint64_t> expected_sequence;
+  int64_t ttl_ms = 0;  // of new content; 0: it stays
 };
 
 // An item as it was read.
