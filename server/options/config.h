@@ -7,8 +7,8 @@
 
 #include "index/api/collection_index.h"
 #include "index/gpu/device_options.h"
-#include "server/engine/api/snapshots.h"
 #include "server/engine/api/options.h"
+#include "server/engine/api/snapshots.h"
 #include "server/engine/api/types.h"
 
 namespace lightcone::server {

@@ -1,5 +1,6 @@
 // A search that names no breadth finds most of the nearest rows, whatever the rows are like. LIGHTCONE_PROMISE_ROWS and
-// LIGHTCONE_PROMISE_DIMENSIONS (such as 3,16,128,1024) scale the measurement up.
+// LIGHTCONE_PROMISE_DIMENSIONS (such as 3,16,128,1024) scale the measurement up. What an index chooses by itself is
+// measured in recall_life_test.cc.
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -184,5 +185,15 @@ INSTANTIATE_TEST_SUITE_P(OfLists, Promise,
                                           testing::Values(SealedKind::kIvf), testing::Values(RowCodes::kPq)),
                          NameOf);
 
+INSTANTIATE_TEST_SUITE_P(OfGraphsByHalves, Promise,
+                         testing::Combine(testing::ValuesIn(kFamilies),
+                                          testing::Values(Metric::kLorentz, Metric::kCosine),
+                                          testing::Values(SealedKind::kHnsw), testing::Values(RowCodes::kHalf)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(OfListsByBytes, Promise,
+                         testing::Combine(testing::ValuesIn(kFamilies),
+                                          testing::Values(Metric::kLorentz, Metric::kCosine),
+                                          testing::Values(SealedKind::kIvf), testing::Values(RowCodes::kInt8)),
+                         NameOf);
 }  // namespace
 }  // namespace lightcone

@@ -230,16 +230,13 @@ std::shared_ptr<const CollectionState> Collection::state() const {
   return state_;
 }
 
-void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters) {
-  operator_mu_.AssertHeld();
-  std::string encoded = Encode(record);
-  SetState(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
-}
-
-void Collection::PublishGenerations(std::vector<GenerationRecord> generations, AdapterSet adapters) {
+void Collection::Publish(std::optional<CollectionRecord> record, std::vector<GenerationRecord> generations,
+                         AdapterSet adapters) {
   operator_mu_.AssertHeld();
   const auto before = state();
-  SetState(before->record, before->encoded, std::move(generations), std::move(adapters));
+  std::string encoded = record ? Encode(*record) : before->encoded;
+  SetState(record ? *std::move(record) : before->record, std::move(encoded), std::move(generations),
+           std::move(adapters));
 }
 
 void Collection::SetState(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,

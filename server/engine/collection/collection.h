@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -123,10 +124,8 @@ class Collection final : private RowSource {
   // lock here.
   absl::Mutex& operator_mutex() ABSL_LOCK_RETURNED(operator_mu_) { return operator_mu_; }
   // Makes new records visible to calls that start from now on. The store must hold them already.
-  // REQUIRES: the caller holds operator_mutex().
-  void Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters);
-  // The same where the collection's own record was not written.
-  void PublishGenerations(std::vector<GenerationRecord> generations, AdapterSet adapters);
+  // `record`: nullopt where the collection's own one was not written. REQUIRES: the caller holds operator_mutex().
+  void Publish(std::optional<CollectionRecord> record, std::vector<GenerationRecord> generations, AdapterSet adapters);
 
   // Index. The writer calls Apply; AddGeneration and Reconfigure keep it out meanwhile.
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes);

@@ -69,11 +69,7 @@ void RecordsChange::WriteTo(WriteBatch* batch) const {
 void RecordsChange::Publish() {
   if (!record_ && changed_generations_.empty() && !adapters_) return;
   AdapterSet adapters = adapters_ ? *std::move(adapters_) : before_->reach.adapters();
-  if (record_) {
-    collection_.Publish(*std::move(record_), std::move(generations_), std::move(adapters));
-  } else {
-    collection_.PublishGenerations(std::move(generations_), std::move(adapters));
-  }
+  collection_.Publish(std::move(record_), std::move(generations_), std::move(adapters));
 }
 
 OperatorTransaction::OperatorTransaction(Store* store, OperatorRequest request)
