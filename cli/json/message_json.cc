@@ -1,5 +1,7 @@
 #include "cli/json/message_json.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "cli/formats/ids.h"
 #include "cli/json/rollout_json.h"
@@ -236,10 +238,17 @@ std::string PayloadIndexesTable(const v1::CollectionInfo& info) {
 }
 
 std::string ItemsTable(const std::vector<v1::StoredItem>& items) {
-  Table table({"id", "generation", "generations", "uncertainty", "sequence", "payload"});
+  const bool any = std::ranges::any_of(items, [](const v1::StoredItem& item) { return item.has_expires(); });
+  std::vector<std::string> heads = {"id", "generation", "generations", "uncertainty", "sequence", "payload"};
+  if (any) heads.insert(heads.end() - 1, "expires");
+  Table table(heads);
   for (const v1::StoredItem& item : items) {
-    table.Add({ItemIdText(item.id()), StrCat(item.generation()), Joined(item.generations()), Number(item.uncertainty()),
-               StrCat(item.sequence()), Shortened(item.payload_json())});
+    std::vector<std::string> cells = {ItemIdText(item.id()),      StrCat(item.generation()),
+                                      Joined(item.generations()), Number(item.uncertainty()),
+                                      StrCat(item.sequence()),    Shortened(item.payload_json())};
+    const OrderedJson expires = TimeJson(item.has_expires(), item.expires());
+    if (any) cells.insert(cells.end() - 1, expires.is_string() ? expires.get<std::string>() : "-");
+    table.Add(std::move(cells));
   }
   return table.Text();
 }

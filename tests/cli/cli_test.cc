@@ -313,6 +313,7 @@ TEST_F(Cli, ItemsExpireByTheirOwnTimeOrTheCollections) {
   ASSERT_EQ(items.size(), 2u) << items;
   EXPECT_TRUE(items[0].contains("expires"));
   EXPECT_FALSE(items[1].contains("expires"));
+  EXPECT_THAT(Run({"get", name, "a"}).out, HasSubstr("expires"));
   const Outcome wrong = Run({"upsert", name, "d", "--vector", "1,0,0", "--ttl", "-1"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("--ttl"));
