@@ -5,7 +5,7 @@ DATA ?= glyphs
 SEED ?= 1
 FUZZ_SECONDS ?= 60
 
-.PHONY: all deps build deb test demo studies bench fuzz interop asan tsan clang clean
+.PHONY: all deps build deb test demo studies bench fuzz interop asan tsan clang mutants clean
 
 all: build
 
@@ -83,6 +83,11 @@ tsan:
 	cmake --build build/tsan -j $(JOBS) --target tsan_tests
 	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" \
 	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -L 'engine|store|index'
+
+# Whether the tests of recall see each mechanism that is taken away, one after the other.
+mutants:
+	deploy/install-deps.sh build test
+	tests/index/mutants.py
 
 # Lock annotations are checked by clang only.
 clang:

@@ -155,7 +155,7 @@ TEST_P(PromiseOfHardRows, IsKeptAtABoundedCost) {
 
 // Independent numbers need more links than the settings have; inner products of very different lengths, a scan; a
 // common offset, codes around the mean.
-constexpr HardRows kHardRows[] = {{"plain", Metric::kCosine, 128, 15'000, 256},
+constexpr HardRows kHardRows[] = {{"plain", Metric::kCosine, 128, 15'000, 384},
                                   {"plain", Metric::kEuclidean, 128, 15'000, 256},
                                   {"log_normal_lengths", Metric::kInnerProduct, 24, 12'000, 0},
                                   {"offset", Metric::kEuclidean, 24, 12'000, 128}};
