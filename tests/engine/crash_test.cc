@@ -145,6 +145,24 @@ pid_t StartChild(int task, int pipe, uint64_t from, const std::string& folder) {
 class Crash : public EngineTest {
  protected:
   void SetUp() override {}
+
+  // Tells `told` of every line of a child with this task, and kills the child after line `last`, counted from 0.
+  void RunUntilKilled(int task, uint64_t from, int last, const std::function<void(const uint64_t* line)>& told) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = StartChild(task, ends[1], from, folder_.path());
+    ASSERT_GE(child, 0);
+    close(ends[1]);
+    uint64_t line[2];
+    for (int seen = 0; read(ends[0], line, sizeof line) == static_cast<ssize_t>(sizeof line); ++seen) {
+      told(line);
+      if (seen == last) kill(child, SIGKILL);
+    }
+    close(ends[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+  }
 };
 
 TEST_F(Crash, EveryAcknowledgedWriteIsThereAfterKillsAndSearchesAgree) {
@@ -154,21 +172,10 @@ TEST_F(Crash, EveryAcknowledgedWriteIsThereAfterKillsAndSearchesAgree) {
   std::map<uint64_t, uint64_t> acknowledged;
   uint64_t next = 1;
   for (int round = 0; round < 4; ++round) {
-    int ends[2];
-    ASSERT_EQ(pipe(ends), 0);
-    const pid_t child = StartChild(1, ends[1], next, folder_.path());
-    ASSERT_GE(child, 0);
-    close(ends[1]);
-    uint64_t line[2];
-    for (int seen = 0; read(ends[0], line, sizeof line) == static_cast<ssize_t>(sizeof line); ++seen) {
+    ASSERT_NO_FATAL_FAILURE(RunUntilKilled(1, next, 100, [&](const uint64_t* line) {
       acknowledged[line[0]] = line[1];
       ++next;
-      if (seen == 100) kill(child, SIGKILL);
-    }
-    close(ends[0]);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+    }));
 
     engine_ = OpenEngine(folder_.path());
     ASSERT_NE(engine_, nullptr);
@@ -209,21 +216,10 @@ TEST_F(Crash, WhatHasExpiredStaysGoneAfterKillsAndTheRestIsThere) {
   std::map<uint64_t, Known> known;
   uint64_t next = 1;
   for (int round = 0; round < 4; ++round) {
-    int ends[2];
-    ASSERT_EQ(pipe(ends), 0);
-    const pid_t child = StartChild(4, ends[1], next, folder_.path());
-    ASSERT_GE(child, 0);
-    close(ends[1]);
-    uint64_t line[2];
-    for (int seen = 0; read(ends[0], line, sizeof line) == static_cast<ssize_t>(sizeof line); ++seen) {
+    ASSERT_NO_FATAL_FAILURE(RunUntilKilled(4, next, 100, [&](const uint64_t* line) {
       known[line[0] >> 32] = {static_cast<int64_t>(line[0] & UINT32_MAX), static_cast<int64_t>(line[1])};
       ++next;
-      if (seen == 100) kill(child, SIGKILL);
-    }
-    close(ends[0]);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+    }));
 
     known.erase(next % 37);  // in flight: may be there or not
     engine_ = OpenEngine(folder_.path());
@@ -263,21 +259,9 @@ TEST_F(Crash, TheLastAcknowledgedAdapterServesAfterKills) {
   engine_.reset();
   uint64_t next = 1;
   for (int round = 0; round < 3; ++round) {
-    int ends[2];
-    ASSERT_EQ(pipe(ends), 0);
-    const pid_t child = StartChild(3, ends[1], next, folder_.path());
-    ASSERT_GE(child, 0);
-    close(ends[1]);
-    uint64_t line[2] = {0, 0}, told[2];
-    for (int seen = 0; read(ends[0], told, sizeof told) == static_cast<ssize_t>(sizeof told); ++seen) {
-      line[0] = told[0];
-      line[1] = told[1];
-      if (seen == 10) kill(child, SIGKILL);
-    }
-    close(ends[0]);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+    uint64_t line[2] = {0, 0};
+    ASSERT_NO_FATAL_FAILURE(
+        RunUntilKilled(3, next, 10, [&](const uint64_t* told) { std::copy(told, told + 2, line); }));
 
     engine_ = OpenEngine(folder_.path());
     ASSERT_NE(engine_, nullptr);
