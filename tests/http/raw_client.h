@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,6 +38,13 @@ class RawClient {
     return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
   void EndSending() { shutdown(fd_, SHUT_WR); }
+
+  // 0 or 1: which of the two has something to read, which it waits for.
+  static int AnsweredOf(const RawClient& first, const RawClient& second) {
+    pollfd both[] = {{first.fd_, POLLIN, 0}, {second.fd_, POLLIN, 0}};
+    EXPECT_GT(poll(both, 2, 60'000), 0);
+    return both[0].revents != 0 ? 0 : 1;
+  }
 
   // Up to the server's end of the connection.
   std::string Read() {
