@@ -36,7 +36,8 @@ void ProbePq(const ScopedRequest& scoped, const PinnedSegment& pinned, uint32_t 
 
 }  // namespace
 
-// Scans the lists nearest to the query: as many as planned, and more while not even k rows are known.
+// Scans the lists nearest to the query: as many as planned, and more while these hold too few rows. What other segments
+// gave does not count: recall was measured with this segment alone, where a probe passes by empty lists.
 absl::Status LegSearch::Probe(uint32_t index, const SegmentSearchPlan& plan) {
   const Lists& lists = *segment(index).segment->lists();
   const PqCodes* const pq = segment(index).segment->pq();
@@ -59,7 +60,8 @@ absl::Status LegSearch::Probe(uint32_t index, const SegmentSearchPlan& plan) {
   int64_t rows = 0, check_at = kRowsBetweenChecks;
   for (size_t i = 0; i < order.size(); ++i) {
     const bool enough = pq != nullptr ? best.found() >= static_cast<size_t>(k_)
-                                      : candidates_.floor() != -std::numeric_limits<double>::infinity();
+                                      : rows >= std::max<int64_t>(k_, kCalibrationK + 1) &&
+                                            candidates_.floor() != -std::numeric_limits<double>::infinity();
     if (i >= probes && enough) break;
     if (i == probes) std::sort(planned_end, order.end(), nearer);
     if (pq != nullptr) {

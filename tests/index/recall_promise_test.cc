@@ -36,7 +36,8 @@ class PromiseWorld : public testing::Test {
     IndexSettings settings;
     settings.kind = kind;
     settings.codes = codes;
-    settings.growing_rows_max = std::max<int64_t>(1, rows * 2 / 3);  // a large segment and a small one
+    const size_t large = static_cast<size_t>(rows) * 2 / 3;  // rows of a large segment, before those of a small one
+    settings.growing_rows_max = std::max<int64_t>(1, static_cast<int64_t>(large));
     oracle_ = std::make_unique<Oracle>();
     index_.reset();
     folder_ = std::make_unique<TemporaryFolder>();
@@ -48,6 +49,9 @@ class PromiseWorld : public testing::Test {
       batch.push_back(Oracle::Add(i + 1, 1, rows_[i]));
       if (batch.size() < 500 && i + 1 < rows_.size()) continue;
       ASSERT_TRUE(oracle_->Write(index_.get(), std::exchange(batch, {})).ok());
+      if (i < large && i + 500 >= large) {
+        ASSERT_TRUE(index_->Flush().ok());
+      }
     }
     ASSERT_TRUE(index_->Flush().ok());
   }
