@@ -39,6 +39,8 @@ MUTANTS = [
      "return absl::OkStatus();\n    return TryOthers"),
     ("bytes_in_place_of_products", PROMISE, WRITER, "if (codes_ != RowCodes::kPq ||",
      "if (codes_ != RowCodes::kAuto ||"),
+    ("probes_past_empty_lists", PROMISE, "index/search/probe.cc",
+     "rows >= std::max<int64_t>(k_, kCalibrationK + 1) &&", ""),
     ("links_to_copies", COPIES, INSERTER,
      "if (is_copy_(x, nearest.row, nearest.score)) return NoteCopy(x, nearest.row, layer);", ""),
     ("links_to_lost_rows", COPIES, INSERTER, "  LinkLost();\n", ""),
