@@ -142,6 +142,7 @@ LC_CLIENT_CALL(GetCanary, generations, Generations, GetCanary, GetCanaryRequest,
 
 LC_CLIENT_OPERATOR_CALL(StartBackfill, backfill, Backfill, Start, BackfillStartRequest, BackfillStartResponse)
 LC_CLIENT_OPERATOR_CALL(PauseBackfill, backfill, Backfill, Pause, PauseRequest, PauseResponse)
+LC_CLIENT_CALL(EstimateBackfill, backfill, Backfill, Estimate, EstimateRequest, EstimateResponse)
 LC_CLIENT_CALL(BackfillStatus, backfill, Backfill, Status, StatusRequest, StatusResponse)
 LC_CLIENT_CALL(LeaseBackfill, backfill, Backfill, Lease, LeaseRequest, LeaseResponse)
 

@@ -128,6 +128,7 @@ class OperatorCalls {
   // Lazy backfill. A lease whose answer was lost is retried with other items. The lost lease ends by its timeout.
   Answer<v1::BackfillStartResponse> StartBackfill(const v1::BackfillStartRequest& request, const CallOptions& = {});
   Answer<v1::PauseResponse> PauseBackfill(const v1::PauseRequest& request, const CallOptions& = {});
+  Answer<v1::EstimateResponse> EstimateBackfill(const v1::EstimateRequest& request, const CallOptions& = {});
   Answer<v1::StatusResponse> BackfillStatus(const v1::StatusRequest& request, const CallOptions& = {});
   Answer<v1::LeaseResponse> LeaseBackfill(const v1::LeaseRequest& request, const CallOptions& = {});
   // Watches as WatchJob until the backfill is done, stopped or failed; returns at once where there is none.

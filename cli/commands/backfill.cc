@@ -1,10 +1,11 @@
-// lightcone backfill start | status | pause | lease (and fit, backfill_fit.cc)
+// lightcone backfill start | status | estimate | pause | lease (and fit, backfill_fit.cc)
 #include <string>
 
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "cli/command_table.h"
+#include "cli/commands/estimate.h"
 #include "cli/json/message_json.h"
 #include "cli/table.h"
 
@@ -18,6 +19,8 @@ struct BackfillFlags {
   uint32_t generation = 0, head_generation = 0, items_max = 100;
   double lease_seconds = 300, p99_ms_max = 0;
   std::optional<double> embed_rate;
+  uint32_t trial_max = kTrialInputs;
+  double price = 0;
   bool wait = false;
 };
 
@@ -50,6 +53,16 @@ absl::Status GetStatus(Context& context, const BackfillFlags& flags) {
   LC_ASSIGN_OR_RETURN(const auto response,
                       context.Call(&client::Client::BackfillStatus, RequestOf<v1::StatusRequest>(flags)));
   ShowStatus(context, response);
+  return absl::OkStatus();
+}
+
+absl::Status Estimate(Context& context, const BackfillFlags& flags) {
+  const EstimateTerms terms{flags.price, flags.embed_rate.value_or(0)};
+  LC_RETURN_IF_ERROR(CheckTerms(terms, flags.trial_max));
+  auto request = RequestOf<v1::EstimateRequest>(flags);
+  request.set_trial_max(flags.trial_max);
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::EstimateBackfill, request));
+  context.Show(EstimateJson(response, terms), EstimateText(response, terms, ""));
   return absl::OkStatus();
 }
 
@@ -99,6 +112,17 @@ void AddStartFlags(CLI::App* start, BackfillFlags* flags) {
   AddRequestId(start, &flags->request_id);
 }
 
+void AddEstimateFlags(CLI::App* app, BackfillFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option("--generation", flags->generation, "Generation that would embed the items; 0: the active one");
+  app->add_option("--trial", flags->trial_max,
+                  "Most stored inputs, 0 .. 256, that its encoder embeds now, so that its rate is known")
+      ->capture_default_str();
+  app->add_option("--price", flags->price, "Price of a million tokens, in any currency");
+  app->add_option("--embed-rate", flags->embed_rate, "Items a second that are to be embedded at most")
+      ->check(CLI::Number);
+}
+
 void AddLeaseFlags(CLI::App* lease, BackfillFlags* flags) {
   AddCollectionArgument(lease, &flags->collection);
   lease->add_option("--items", flags->items_max, "Most items to lease")->capture_default_str();
@@ -123,6 +147,8 @@ void AddBackfill(CLI::App& root, Context& context) {
       {{"start", "Order the items of older generations, worst first; ends a pause", &StartBackfill, &AddStartFlags},
        {"status", "Show state, progress and leases", &GetStatus,
         [](CLI::App* status, BackfillFlags* flags) { AddCollectionArgument(status, &flags->collection); }},
+       {"estimate", "Say how many inputs and tokens a backfill takes, and how long, before it begins", &Estimate,
+        &AddEstimateFlags},
        {"pause", "Stop leasing items until the next start", &Pause,
         [](CLI::App* pause, BackfillFlags* flags) {
           AddCollectionArgument(pause, &flags->collection);

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "cli/command_table.h"
 #include "cli/json/message_json.h"
+#include "cli/table.h"
 #include "server/options/index_settings.h"
 
 namespace lightcone::cli {
@@ -23,18 +25,44 @@ struct CollectionFlags {
   bool remove = false, yes = false, wait = false;
   std::optional<bool> require_generation;
   std::optional<uint64_t> default_ttl_ms;
+  std::string foreign_vectors;
   std::vector<std::string> payload_fields, drop;
 };
 
-// GEOMETRY_LORENTZ for "lorentz"; all but the unspecified one are allowed.
-absl::StatusOr<v1::Geometry> ParseGeometry(std::string_view text) {
+// GEOMETRY_LORENTZ for "lorentz"; all but the unspecified one are allowed. `last`: the last enumerator.
+template <typename Enum>
+absl::StatusOr<Enum> ParseEnum(std::string_view flag, std::string_view text, Enum last) {
   std::string all;
-  for (int i = 1; i <= v1::Geometry_MAX; ++i) {
-    const std::string name = EnumName(static_cast<v1::Geometry>(i));
-    if (name == text) return static_cast<v1::Geometry>(i);
+  for (int i = 1; i <= static_cast<int>(last); ++i) {
+    const std::string name = EnumName(static_cast<Enum>(i));
+    if (name == text) return static_cast<Enum>(i);
     all += StrCat(all.empty() ? "" : ", ", name);
   }
-  return InvalidField("--geometry", StrCat("'", text, "'"), all);
+  return InvalidField(flag, StrCat("'", text, "'"), all);
+}
+
+// Sets what --foreign-vectors names, if it is given.
+template <typename Request>
+absl::Status SetForeignVectors(const CollectionFlags& flags, Request* request) {
+  if (flags.foreign_vectors.empty()) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const auto value,
+                      ParseEnum("--foreign-vectors", flags.foreign_vectors, v1::FOREIGN_VECTORS_IGNORE));
+  request->set_foreign_vectors(value);
+  return absl::OkStatus();
+}
+
+std::string AlarmsText(const v1::CollectionInfo& info) {
+  std::string text;
+  for (const auto& watched : info.model_watch()) {
+    for (const bool rows : {true, false}) {
+      const auto& stream = rows ? watched.rows() : watched.queries();
+      if (stream.alarms().empty()) continue;
+      text += StrCat("\n", rows ? "upserted vectors" : "queries", " may not come from the model of generation ",
+                     watched.generation(), "; odd: ", absl::StrJoin(stream.alarms(), ", "), "; ",
+                     Grouped(stream.foreign()), " odd vectors so far\n");
+    }
+  }
+  return text;
 }
 
 // Adds the fields of texts PATH=TYPE.
@@ -95,14 +123,16 @@ void ShowCollection(const Context& context, const v1::CollectionInfo& info, std:
     context.Print(StrCat("\nitems expire after ", static_cast<double>(info.default_ttl_ms()) / 1'000,
                          " s where an upsert says nothing\n"));
   }
+  context.Print(AlarmsText(info));
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
   if (info.payload_indexes_size() > 0) context.Print(StrCat("\n", PayloadIndexesTable(info)));
 }
 
 absl::Status CreateCollection(Context& context, const CollectionFlags& flags) {
   auto request = RequestOf<v1::CreateRequest>(flags);
-  LC_ASSIGN_OR_RETURN(const v1::Geometry geometry, ParseGeometry(flags.geometry));
+  LC_ASSIGN_OR_RETURN(const v1::Geometry geometry, ParseEnum("--geometry", flags.geometry, v1::GEOMETRY_EUCLIDEAN));
   request.set_geometry(geometry);
+  LC_RETURN_IF_ERROR(SetForeignVectors(flags, &request));
   request.set_curvature(flags.curvature);
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
   LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--payload-index", request.mutable_payload_fields()));
@@ -171,6 +201,7 @@ absl::Status Rebuild(Context& context, const CollectionFlags& flags) {
 absl::Status Update(Context& context, const CollectionFlags& flags) {
   auto request = RequestOf<v1::UpdateRequest>(flags);
   request.set_collection(flags.name);
+  LC_RETURN_IF_ERROR(SetForeignVectors(flags, &request));
   LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::UpdateCollection, request));
   ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
@@ -224,6 +255,12 @@ void AddDefaultTtl(CLI::App* app, CollectionFlags* flags) {
   AddTtl(app, "--default-ttl", &flags->default_ttl_ms, "Seconds after which items expire whose upsert says nothing");
 }
 
+void AddForeignVectors(CLI::App* app, CollectionFlags* flags) {
+  app->add_option("--foreign-vectors", flags->foreign_vectors,
+                  "What becomes of vectors that do not look like those of their generation's model: warn, reject or "
+                  "ignore");
+}
+
 void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("name", flags->name, "Name of the collection: letters, digits, '-', '_', '.'")->required();
   app->add_option(
@@ -238,6 +275,7 @@ void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
                   "or time; may be repeated");
   AddRequireGeneration(app, flags);
   AddDefaultTtl(app, flags);
+  AddForeignVectors(app, flags);
   AddRequestId(app, &flags->request_id);
 }
 
@@ -245,6 +283,7 @@ void AddUpdateFlags(CLI::App* app, CollectionFlags* flags) {
   AddCollectionName(app, flags);
   AddRequireGeneration(app, flags);
   AddDefaultTtl(app, flags);
+  AddForeignVectors(app, flags);
   AddRequestId(app, &flags->request_id);
 }
 

@@ -87,6 +87,7 @@ class Ledger {
     rows_written_ += batch.items;
     sequence_ = outcome->sequence();
     generation_ = outcome->generation();
+    if (warning_.empty() && outcome->warnings_size() > 0) warning_ = outcome->warnings(0);
     // Acknowledgements come in order, so everything before a first refusal is written.
     if (refused_.ok()) {
       state_.next_row = batch.end_row;
@@ -102,6 +103,11 @@ class Ledger {
   int64_t rows_written() const {
     absl::MutexLock lock(&mutex_);
     return rows_written_;
+  }
+  // The first doubt of the server; empty: none.
+  std::string warning() const {
+    absl::MutexLock lock(&mutex_);
+    return warning_;
   }
   // The row from which a later import goes on.
   int64_t written_to() const {
@@ -148,6 +154,7 @@ class Ledger {
   std::vector<Batch> batches_ ABSL_GUARDED_BY(mutex_);
   ImportState state_ ABSL_GUARDED_BY(mutex_);
   int64_t rows_written_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string warning_ ABSL_GUARDED_BY(mutex_);
   uint64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0, acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time saved_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
@@ -476,9 +483,11 @@ void ShowImport(Context& context, const Ledger& ledger, int64_t repeated, const 
                             Number(seconds), " s, sequence ", ledger.sequence(), "\n");
   if (repeated > 0) text += StrCat(repeated, " of them replaced an earlier row of the same id\n");
   if (left_out > 0) text += StrCat(left_out, " rows were left out, and '", skipped_file, "' says why\n");
+  if (!ledger.warning().empty()) text += StrCat("warning: ", ledger.warning(), "\n");
   context.Show({{"rows", ledger.rows_written()},
                 {"repeated", repeated},
                 {"skipped", left_out},
+                {"warning", ledger.warning()},
                 {"next_row", ledger.written_to()},
                 {"generation", ledger.generation()},
                 {"sequence", ledger.sequence()},

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "cli/command_table.h"
 #include "cli/commands/canary.h"
+#include "cli/commands/estimate.h"
 #include "cli/commands/put_adapter.h"
 #include "cli/commands/register_model.h"
 #include "cli/json/message_json.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr uint32_t kSampleItems = 2'000;
 // How much greater a canary's share of failing searches may be than the active generation's.
 constexpr double kMoreFailures = 0.01;
+constexpr absl::Duration kTrialTime = absl::Minutes(2);  // time for the estimate's trial, and an encoder's start
 
 struct RolloutFlags {
   std::string collection, model, reason;
@@ -35,6 +37,8 @@ struct RolloutFlags {
   std::optional<double> embed_rate;
   double p99_ms_max = 0, canary_share = 0;
   uint32_t canary_searches = 1'000;
+  uint32_t trial = kTrialInputs;
+  double price = 0;
   bool yes = false, force = false, no_backfill = false;
 };
 
@@ -63,6 +67,7 @@ class Rollout {
       return FailedPrecondition(StrCat("generation ", generation_, " is retired"));
     }
     LC_RETURN_IF_ERROR(TakeUpDraft());
+    LC_RETURN_IF_ERROR(Estimate());
     LC_RETURN_IF_ERROR(PutModelAdapter());
     LC_RETURN_IF_ERROR(FitAdapters());
     LC_RETURN_IF_ERROR(Validate());
@@ -73,7 +78,8 @@ class Rollout {
                "' is rolled out. Watch it: `lightcone status`, `lightcone backfill status ", flags_.collection,
                "`, the console.\nBack in milliseconds: `lightcone generation rollback ", flags_.collection, "`.\n"));
     if (context_.json) {
-      context_.PrintJson({{"collection", flags_.collection}, {"generation", generation_}, {"steps", done_}});
+      context_.PrintJson(
+          {{"collection", flags_.collection}, {"generation", generation_}, {"estimate", estimate_}, {"steps", done_}});
     }
     return absl::OkStatus();
   }
@@ -178,6 +184,27 @@ class Rollout {
     LC_RETURN_IF_ERROR(context_.Call(&client::Client::RegisterGeneration, request).status());
     RecordDone(step);
     return ReadGeneration();
+  }
+
+  // Says what embedding the gallery anew would take, so that the operator knows before anything begins.
+  absl::Status Estimate() {
+    if (flags_.no_backfill || generation_ < active_) return absl::OkStatus();
+    v1::EstimateRequest request;
+    request.set_collection(flags_.collection);
+    request.set_generation(generation_);
+    request.set_trial_max(now_.has_encoder() ? flags_.trial : 0);
+    client::CallOptions call;
+    call.timeout = kTrialTime;
+    const auto response = context_.Call(&client::Client::EstimateBackfill, request, call);
+    Say("\n== estimate of the backfill, the last step\n");
+    if (!response.ok()) {  // A rollout needs none.
+      Say(StrCat("   there is none: ", MessageOf(response.status()), "\n"));
+      return absl::OkStatus();
+    }
+    const EstimateTerms terms{flags_.price, flags_.embed_rate.value_or(0)};
+    Say(EstimateText(*response, terms, "   "));
+    estimate_ = EstimateJson(*response, terms);
+    return absl::OkStatus();
   }
 
   // Puts the adapter that the model's training left for the items of its old model.
@@ -420,7 +447,7 @@ class Rollout {
   uint64_t items_ = 0;
   v1::GenerationInfo now_;
   v1::ListAdaptersResponse adapters_;
-  OrderedJson done_ = OrderedJson::array();
+  OrderedJson estimate_, done_ = OrderedJson::array();
 };
 
 absl::Status RunRollout(Context& context, const RolloutFlags& flags) {
@@ -442,6 +469,7 @@ absl::Status RunRollout(Context& context, const RolloutFlags& flags) {
        {std::pair("--embed-rate", flags.embed_rate.value_or(0)), std::pair("--p99-ms", flags.p99_ms_max)}) {
     if (!(value >= 0 && value <= kMost)) return InvalidField(flag, Number(value), "0 .. 1000000");
   }
+  LC_RETURN_IF_ERROR(CheckTerms({flags.price, flags.embed_rate.value_or(0)}, flags.trial));
   if (flags.force && flags.reason.empty()) return InvalidField("--reason", "absent", "why, with --force");
   return Rollout(context, flags).Run();
 }
@@ -477,6 +505,10 @@ void AddRolloutFlags(CLI::App* app, RolloutFlags* flags) {
       ->check(CLI::Number);
   app->add_option("--p99-ms", flags->p99_ms_max,
                   "Milliseconds of the searches' p99 above which that rate is halved; 0: never");
+  app->add_option("--trial", flags->trial,
+                  "Most stored inputs, 0 .. 256, that the encoder embeds for the estimate, so that its rate is known")
+      ->capture_default_str();
+  app->add_option("--price", flags->price, "Price of a million tokens, in any currency, for the estimate");
   app->add_flag("--no-backfill", flags->no_backfill, "Leave the gallery as it is");
   app->add_flag("--yes", flags->yes, "Answer every question with yes");
   app->add_flag("--force", flags->force, "Activate the generation without a passed validation; needs --reason");

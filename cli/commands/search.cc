@@ -129,7 +129,7 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload, bo
     json["results"].push_back(std::move(one));
   }
   json.update(FieldsJson(response, {"serving_generation", "canary", "out_of_reach", "partial", "reach_overridden",
-                                    "sequence", "older_error"}));
+                                    "sequence", "older_error", "warnings"}));
   if (response.has_refresh()) {
     json["refresh"] = FieldsJson(response.refresh(), {"candidates", "refreshed", "without_input", "late", "over_budget",
                                                       "failed", "changed", "error"});
@@ -193,6 +193,7 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload, bo
   if (response.reach_overridden()) text += "reach was overridden for evaluation\n";
   if (response.partial()) text += "partial: not everything was seen\n";
   if (!response.older_error().empty()) text += StrCat("not ranked by both: ", response.older_error(), "\n");
+  for (const std::string& warning : response.warnings()) text += StrCat("warning: ", warning, "\n");
   if (response.has_refresh()) text += RefreshText(response.refresh());
   if (response.has_profile()) text += StrCat("\n", ProfileText(response.profile()));
   return text;

@@ -43,12 +43,15 @@ absl::Status RunUpsert(Context& context, const UpsertFlags& flags) {
     return absl::AbortedError(StrCat("item ", flags.id, " was not written: its sequence is not --expected-sequence ",
                                      flags.expected_sequence.value_or(0)));
   }
+  std::string warnings;
+  for (const std::string& warning : response.warnings()) warnings += StrCat("warning: ", warning, "\n");
   context.Show({{"sequence", response.sequence()},
                 {"generation", response.generation()},
                 {"items", response.items()},
-                {"durability", response.durability() == v1::DURABILITY_PROCESS ? "process" : "durable"}},
+                {"durability", response.durability() == v1::DURABILITY_PROCESS ? "process" : "durable"},
+                {"warnings", response.warnings()}},
                StrCat("wrote item ", flags.id, " by generation ", response.generation(), ", sequence ",
-                      response.sequence(), "\n"));
+                      response.sequence(), "\n", warnings));
   return absl::OkStatus();
 }
 

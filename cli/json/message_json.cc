@@ -58,7 +58,8 @@ OrderedJson FilterValueJson(const v1::FilterValue& value) {
 OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json = FieldsJson(info, {"name", "geometry"});
   if (info.geometry() == v1::GEOMETRY_LORENTZ) json["curvature"] = info.curvature();
-  json.update(FieldsJson(info, {"items", "active_generation", "generations", "require_generation", "default_ttl_ms"}));
+  json.update(FieldsJson(info, {"items", "active_generation", "generations", "require_generation", "default_ttl_ms",
+                                "foreign_vectors", "model_watch"}));
   ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
     const auto* field = v1::IndexSettings::descriptor()->FindFieldByName(one.name);
     if (field != nullptr) json["index"][one.name] = FieldJson(info.index(), *field);

@@ -59,6 +59,8 @@ constexpr Access kTable[] = {
     {.method = "Backfill/Start", .needed = kOperate, .collection_field = "collection"},
     {.method = "Backfill/Pause", .needed = kOperate, .collection_field = "collection"},
     {.method = "Backfill/Status", .needed = kRead, .collection_field = "collection"},
+    // A trial costs what the encoder costs.
+    {.method = "Backfill/Estimate", .needed = kOperate, .collection_field = "collection"},
     {.method = "Backfill/Watch", .needed = kRead, .collection_field = "collection"},
 
     {.method = "Jobs/Get", .needed = kRead, .job_field = "id"},

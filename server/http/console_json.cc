@@ -81,6 +81,23 @@ absl::StatusOr<ItemId> ItemIdFrom(const json& id, const std::string& field) {
   return ItemId{number};
 }
 
+namespace {
+
+json ModelAlarms(const CollectionStatus& status) {
+  json all = json::array();
+  for (const ModelWatchStatus& watched : status.model_watch) {
+    for (const auto& [of, stream] :
+         {std::pair{"upserted vectors", &watched.rows}, std::pair{"queries", &watched.queries}}) {
+      if (stream->alarms.empty()) continue;
+      all.push_back(
+          {{"generation", watched.generation}, {"of", of}, {"alarms", stream->alarms}, {"foreign", stream->foreign}});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
 json ToJson(const CollectionStatus& status) {
   json generations = json::array();
   for (const auto& [generation, items] : status.items_by_generation) {
@@ -111,6 +128,7 @@ json ToJson(const CollectionStatus& status) {
           {"mapped_bytes", status.mapped_bytes},
           {"builds_running", status.builds_running},
           {"index_error", MessageOf(status.index_error)},
+          {"model_alarms", ModelAlarms(status)},
           {"index", {{"ef_search", status.index.hnsw_ef_search}, {"m", status.index.hnsw_m}}}};
 }
 

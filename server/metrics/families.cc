@@ -110,6 +110,21 @@ void AddSegments(const CollectionStatus& status, FamilyList* out) {
   }
 }
 
+void AddModelWatch(const CollectionStatus& status, FamilyList* out) {
+  for (const ModelWatchStatus& watched : status.model_watch) {
+    for (const auto& [of, stream] : {std::pair{"rows", &watched.rows}, std::pair{"queries", &watched.queries}}) {
+      const FamilyList::Labels labels = {
+          {"collection", status.name}, {"generation", StrCat(watched.generation)}, {"of", of}};
+      out->Counter("lightcone_foreign_vectors_total",
+                   "Vectors, among those looked at since the start, that the generation's model hardly gives.",
+                   stream->foreign, labels);
+      out->Gauge("lightcone_model_alarms",
+                 "Alarms that are on: vectors may not come from the generation's model (collection get names them).",
+                 static_cast<int64_t>(stream->alarms.size()), labels);
+    }
+  }
+}
+
 void AddCollection(const CollectionStatus& status, FamilyList* out) {
   const FamilyList::Labels labels = {{"collection", status.name}};
   out->Gauge("lightcone_active_generation", "The generation that serves; 0 before the first activation.",
@@ -125,6 +140,7 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
   out->Counter("lightcone_items_expired_total",
                "Items that reached the end of their TTL and were removed since the start.",
                static_cast<int64_t>(status.items_expired), labels);
+  AddModelWatch(status, out);
   out->Gauge("lightcone_payload_index_bytes", "Bytes of payload indexes, part of lightcone_index_heap_bytes.",
              status.payload_index_bytes, labels);
   out->Gauge("lightcone_index_heap_bytes", "Bytes of the index on the heap.", status.heap_bytes, labels);

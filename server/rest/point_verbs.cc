@@ -178,11 +178,13 @@ Answer UpsertPoints(const RestCall& call) {
   Runs batches = runs.Take();
   if (batches.empty()) return InvalidField("points", "empty", "at least one point");
   uint64_t sequence = 0;
+  std::vector<std::string> warnings;
   for (UpsertBatch& batch : batches) {
     LC_ASSIGN_OR_RETURN(const WriteResult written, call.engine.Upsert(std::move(batch), call.context));
     sequence = written.sequence;
+    warnings.insert(warnings.end(), written.warnings.begin(), written.warnings.end());
   }
-  return UpdateResult(call, sequence);
+  return UpdateResult(call, sequence, warnings);
 }
 
 Answer GetPoints(const RestCall& call) {

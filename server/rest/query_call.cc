@@ -178,6 +178,7 @@ absl::Status ReadExamples(const RestCall& call, const Fields& examples, PointQue
   }
   query->search.queries.emplace_back();
   query->search.queries.back().content = std::vector<float>(sum.begin(), sum.end());
+  query->search.queries.back().is_computed = true;
   return absl::OkStatus();
 }
 
@@ -188,6 +189,7 @@ std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts
 std::string ExtrasText(const PointQuery& query) {
   std::string older;
   if (!query.older_error.empty()) older = ",\"older_error\":" + TextOfJson(json(query.older_error));
+  if (!query.warnings.empty()) older += ",\"warnings\":" + TextOfJson(json(query.warnings));
   if (!query.refresh) return older;
   const SearchRefresh& refresh = *query.refresh;
   const json shown = {{"candidates", refresh.candidates},
@@ -216,6 +218,7 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
   LC_RETURN_IF_ERROR(found.status);
   query->refresh = std::move(answer.refresh);
   query->older_error = std::move(answer.older_error);
+  query->warnings = std::move(answer.warnings);
   return std::move(found);
 }
 

@@ -22,6 +22,7 @@ struct PointQuery {
   std::optional<Diversity> diversity;     // how unlike each other the hits are wanted
   std::optional<SearchRefresh> refresh;   // what the answer says of params.refresh_top
   std::string older_error;                // what it says of params.embed_older
+  std::vector<std::string> warnings;      // what it says of the query's model
 };
 
 // Reads everything but the query itself: filter, limit, offset, params, score_threshold and the parts of the hits. The
@@ -45,7 +46,8 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
 // A hit with its score by the metric.
 std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts);
 
-// "refresh" and "older_error" beside the points, where the parameters of a query ask for them.
+// "refresh" and "older_error" beside the points, where the parameters of a query ask for them, and "warnings" where
+// there are any.
 std::string ExtrasText(const PointQuery& query);
 
 // The hits, each with its score: the cosine, the dot product, or the distance.

@@ -33,9 +33,12 @@ std::string TextOfJson(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-absl::StatusOr<std::string> UpdateResult(const RestCall& call, uint64_t sequence) {
+absl::StatusOr<std::string> UpdateResult(const RestCall& call, uint64_t sequence,
+                                         const std::vector<std::string>& warnings) {
   LC_ASSIGN_OR_RETURN(const bool wait, call.QueryFlag("wait", false));
-  return TextOfJson({{"operation_id", sequence}, {"status", wait ? "completed" : "acknowledged"}});
+  nlohmann::json result = {{"operation_id", sequence}, {"status", wait ? "completed" : "acknowledged"}};
+  if (!warnings.empty()) result["warnings"] = warnings;
+  return TextOfJson(result);
 }
 
 }  // namespace lightcone::server

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "index/api/collection_index.h"
@@ -34,6 +35,8 @@ std::string TextOfJson(const nlohmann::json& value);
 
 // {"operation_id", "status"}: every write is complete when it is answered, and the status says what the caller asked
 // for by "?wait=".
-absl::StatusOr<std::string> UpdateResult(const RestCall& call, uint64_t sequence);
+// There are "warnings" only where the engine gave any.
+absl::StatusOr<std::string> UpdateResult(const RestCall& call, uint64_t sequence,
+                                         const std::vector<std::string>& warnings = {});
 
 }  // namespace lightcone::server

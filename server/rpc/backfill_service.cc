@@ -56,6 +56,12 @@ class BackfillService final : public OperatorService<v1::Backfill::CallbackServi
     });
   }
 
+  Unary* Estimate(Context* context, const v1::EstimateRequest* request, v1::EstimateResponse* response) override {
+    return Operate(context, "Backfill/Estimate", request, [=, this](const CallContext& call) {
+      return Convert(core_->engine().EstimateBackfill(FromWire(*request), call), response);
+    });
+  }
+
   grpc::ServerWriteReactor<v1::BackfillWatchResponse>* Watch(Context* context,
                                                              const v1::BackfillWatchRequest* request) override {
     return StartWatch<v1::BackfillWatchResponse>(

@@ -104,6 +104,8 @@ void ToWire(const GenerationStatus& status, v1::GenerationInfo* out);
 void ToWire(const AuditEntry& entry, v1::AuditEntry* out);
 void ToWire(const AdapterStatus& status, v1::AdapterInfo* out);
 void ToWire(const BackfillStatus& status, v1::StatusResponse* out);
+EstimateCall FromWire(const v1::EstimateRequest& request);
+void ToWire(const EmbeddingEstimate& estimate, v1::EstimateResponse* out);
 void ToWire(LeaseAnswer answer, v1::LeaseResponse* out);
 void ToWire(const ProbeSetStatus& set, v1::ProbeSetInfo* out);
 void ToWire(const JobStatus& job, v1::JobInfo* out);

@@ -158,6 +158,34 @@ absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings) {
   return out;
 }
 
+namespace {
+
+absl::StatusOr<ForeignVectors> FromWire(v1::ForeignVectors foreign_vectors) {
+  if (foreign_vectors < v1::FOREIGN_VECTORS_WARN || foreign_vectors > v1::FOREIGN_VECTORS_IGNORE) {
+    return InvalidField("foreign_vectors", StrCat(foreign_vectors), "a value of ForeignVectors");
+  }
+  return static_cast<ForeignVectors>(foreign_vectors - v1::FOREIGN_VECTORS_WARN);
+}
+
+v1::ForeignVectors ToWire(ForeignVectors foreign_vectors) {
+  return static_cast<v1::ForeignVectors>(static_cast<int>(foreign_vectors) + v1::FOREIGN_VECTORS_WARN);
+}
+
+void ToWire(const ModelWatchStatus::Stream& stream, v1::CollectionInfo::ModelWatch::Stream* out) {
+  out->set_foreign(static_cast<uint64_t>(stream.foreign));
+  out->mutable_alarms()->Assign(stream.alarms.begin(), stream.alarms.end());
+}
+
+void ToWire(const ModelWatchStatus& status, v1::CollectionInfo::ModelWatch* out) {
+  out->set_generation(status.generation);
+  out->set_rows_learnt(static_cast<uint64_t>(status.rows_learnt));
+  out->set_tells_directions(status.tells_directions);
+  ToWire(status.rows, out->mutable_rows());
+  ToWire(status.queries, out->mutable_queries());
+}
+
+}  // namespace
+
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults) {
   CreateCollectionCall call;
   call.request_id = request.request_id();
@@ -174,6 +202,9 @@ absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, 
   LC_ASSIGN_OR_RETURN(call.payload_fields, FieldsOf(request.payload_fields(), "payload_fields"));
   call.require_generation = request.require_generation();
   LC_ASSIGN_OR_RETURN(call.default_ttl_ms, TtlOf(request.default_ttl_ms(), "default_ttl_ms"));
+  if (request.foreign_vectors() != v1::FOREIGN_VECTORS_UNSPECIFIED) {
+    LC_ASSIGN_OR_RETURN(call.foreign_vectors, FromWire(request.foreign_vectors()));
+  }
   return call;
 }
 
@@ -187,6 +218,9 @@ absl::StatusOr<UpdateCollectionCall> FromWire(const v1::UpdateRequest& request) 
   if (request.has_require_generation()) call.require_generation = request.require_generation();
   if (request.has_default_ttl_ms()) {
     LC_ASSIGN_OR_RETURN(call.default_ttl_ms, TtlOf(request.default_ttl_ms(), "default_ttl_ms"));
+  }
+  if (request.foreign_vectors() != v1::FOREIGN_VECTORS_UNSPECIFIED) {
+    LC_ASSIGN_OR_RETURN(call.foreign_vectors, FromWire(request.foreign_vectors()));
   }
   return call;
 }
@@ -265,6 +299,8 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   });
   out->set_require_generation(status.require_generation);
   out->set_default_ttl_ms(static_cast<uint64_t>(status.default_ttl_ms));
+  out->set_foreign_vectors(ToWire(status.foreign_vectors));
+  for (const ModelWatchStatus& watched : status.model_watch) ToWire(watched, out->add_model_watch());
   out->set_index_choice(status.index_choice);
   if (!status.index_error.ok()) out->set_index_error(MessageOf(status.index_error));
   out->set_exact_scans(gpu::ServingDeviceText());

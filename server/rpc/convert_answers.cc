@@ -50,6 +50,7 @@ void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse
   out->set_items(result.items);
   out->mutable_outdated()->Assign(result.outdated.begin(), result.outdated.end());
   out->set_durability(ToWire(durability));
+  out->mutable_warnings()->Assign(result.warnings.begin(), result.warnings.end());
 }
 
 namespace {
@@ -171,6 +172,7 @@ void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
   if (answer.profile) ToWire(*answer.profile, out->mutable_profile());
   out->set_older_error(std::move(answer.older_error));
   if (answer.refresh) ToWire(std::move(*answer.refresh), out->mutable_refresh());
+  out->mutable_warnings()->Assign(answer.warnings.begin(), answer.warnings.end());
 }
 
 void ToWire(StoredItem item, v1::StoredItem* out) {

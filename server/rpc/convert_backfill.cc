@@ -91,4 +91,21 @@ void ToWire(LeaseAnswer answer, v1::LeaseResponse* out) {
   }
 }
 
+EstimateCall FromWire(const v1::EstimateRequest& request) {
+  return {request.collection(), request.generation(), int64_t{request.trial_max()}};
+}
+
+void ToWire(const EmbeddingEstimate& estimate, v1::EstimateResponse* out) {
+  out->set_generation(estimate.generation);
+  out->set_items(estimate.items);
+  out->set_sampled(static_cast<uint32_t>(estimate.sampled));
+  out->set_with_input(static_cast<uint32_t>(estimate.with_input));
+  out->set_texts(static_cast<uint32_t>(estimate.texts));
+  out->set_characters_a_text(estimate.characters_a_text);
+  out->set_bytes_an_input(estimate.bytes_an_input);
+  out->set_trial_inputs(static_cast<uint32_t>(estimate.trial_inputs));
+  out->set_items_per_second(estimate.items_per_second);
+  if (!estimate.trial_error.ok()) out->set_trial_error(MessageOf(estimate.trial_error));
+}
+
 }  // namespace lightcone::server

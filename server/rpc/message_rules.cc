@@ -71,6 +71,7 @@ constexpr MethodSize kSizes[] = {
     {"Backfill/Start", Size::kBulk},
     {"Backfill/Pause", Size::kSmall},
     {"Backfill/Status", Size::kSmall},
+    {"Backfill/Estimate", Size::kSmall},
     {"Backfill/Watch", Size::kSmall},
     {"Jobs/Get", Size::kSmall},
     {"Jobs/List", Size::kSmall},

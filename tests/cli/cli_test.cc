@@ -306,6 +306,8 @@ TEST_F(Cli, ItemsExpireByTheirOwnTimeOrTheCollections) {
   const std::string name = MakeCollection("expiring");
   EXPECT_EQ(RunJson({"collection", "update", name, "--default-ttl", "3600"}).json()["default_ttl_ms"], 3'600'000);
   EXPECT_THAT(Run({"collection", "get", name}).out, HasSubstr("items expire after 3600 s"));
+  EXPECT_EQ(RunJson({"collection", "update", name, "--foreign-vectors", "reject"}).json()["foreign_vectors"], "reject");
+  EXPECT_THAT(Run({"collection", "update", name, "--foreign-vectors", "no"}).err, HasSubstr("warn, reject, ignore"));
   ASSERT_EQ(Run({"upsert", name, "a", "--vector", "1,0,0"}).exit_code, 0);
   ASSERT_EQ(Run({"upsert", name, "b", "--vector", "0,1,0", "--ttl", "0"}).exit_code, 0);
   ASSERT_EQ(Run({"upsert", name, "c", "--vector", "0,0,1", "--ttl", "0.001"}).exit_code, 0);

@@ -209,6 +209,7 @@ class FullEngine final : public server::FakeEngine {
     status.items_by_generation = {{1, 1}};
     status.segments.emplace_back().kind = "hnsw";
     status.segments.back().default_recall = 1;
+    status.model_watch.emplace_back().generation = 1;
     return std::vector{status};
   }
   std::vector<std::pair<std::string, absl::Status>> RefusedCollections() const override {

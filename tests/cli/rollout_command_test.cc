@@ -150,8 +150,8 @@ TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThen
   EmbedSample("shop", 300);
   const Outcome done = Run({"rollout", "shop", "--generation", "2", "--yes", "--tolerance", "0.1"});
   ASSERT_EQ(done.exit_code, 0) << done.err << done.out;
-  for (const char* step : {"== fit adapters", "== validate", "== activate", "== backfill",
-                           "undo   `lightcone generation rollback", "1 -> 2", "is rolled out"}) {
+  for (const char* step : {"== estimate of the backfill", "== fit adapters", "== validate", "== activate",
+                           "== backfill", "undo   `lightcone generation rollback", "1 -> 2", "is rolled out"}) {
     EXPECT_THAT(done.out, HasSubstr(step));
   }
   EXPECT_EQ(Run({"collection", "get", "shop", "--json"}).json()["active_generation"], 2);
@@ -183,6 +183,11 @@ TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThen
   const Outcome again = Run({"rollout", "shop", "--generation", "2", "--yes", "--json"});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const nlohmann::json said = again.json();
+  EXPECT_EQ(said["estimate"]["generation"], 2) << said;
+  const Outcome estimated = Run({"backfill", "estimate", "shop", "--price", "0.02"});
+  EXPECT_EQ(estimated.exit_code, 0) << estimated.err;
+  EXPECT_THAT(estimated.out, HasSubstr("items are not embedded by generation 2"));
+  EXPECT_EQ(Run({"backfill", "estimate", "shop", "--price", "-1"}).exit_code, 2);
   for (const auto& step : said["steps"]) EXPECT_EQ(step["did"], false) << step;
   // The next one finds the whole gallery to be embedded anew, whatever became of the backfill before.
   Must({"generation", "register", "shop", "--dimension", StrCat(kNewWide), "--parent", "2"});

@@ -177,7 +177,7 @@ TEST_F(BothQueries, ReachOldItemsByTheOlderVectorAloneWhereNoOtherWayIsOpen) {
   EXPECT_EQ(with->profile->legs[0].older_weight, 1);
   // A call whose other query carries none does not reach them all.
   SearchCall mixed = AskBoth(q, old_q, 5);
-  mixed.queries.push_back(Query{q, {}, false, {}, absl::OkStatus()});
+  mixed.queries.emplace_back().content = q;
   EXPECT_EQ(engine_->Search(mixed, {})->out_of_reach, kOldRows);
 }
 

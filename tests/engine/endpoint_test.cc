@@ -382,5 +382,43 @@ TEST_F(EndpointTest, StoredTextsAreEmbeddedAnewByTheNextGeneration) {
   EXPECT_THAT(HitNames(call), ElementsAre("1@2"));
 }
 
+TEST_F(EndpointTest, AnEstimateSaysWhatTheNextGenerationWouldCostAndEmbedsATrialAlone) {
+  AddAndActivate();
+  Write(Texts({"cats", "dogs", "b\u00e4r"}, /*keep=*/true));
+  UpsertBatch vector = BatchOf({ItemOf(Id(9), StubEndpoint::VectorOf("fish", kLength))}, 1);
+  Write(std::move(vector));
+  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}})).ok());
+  const size_t before = stub_.seen().size();
+  const auto estimate = engine_->EstimateBackfill({"c", 2, 2}, {});
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  EXPECT_EQ(estimate->generation, 2u);
+  EXPECT_EQ(estimate->items, 4u);
+  EXPECT_EQ(estimate->sampled, 4);
+  EXPECT_EQ(estimate->with_input, 3);
+  EXPECT_EQ(estimate->texts, 3);
+  EXPECT_NEAR(estimate->characters_a_text, 11.0 / 3, 1e-9) << "characters, not bytes";
+  EXPECT_EQ(estimate->trial_inputs, 1) << "behind the one that waits for the encoder";
+  EXPECT_GT(estimate->items_per_second, 0);
+  EXPECT_TRUE(estimate->trial_error.ok()) << estimate->trial_error;
+  std::vector<std::string> asked;
+  for (size_t i = before; i < stub_.seen().size(); ++i) {
+    for (const std::string& text : stub_.seen()[i].texts) asked.push_back(text);
+  }
+  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_THAT(asked, ::testing::Each(::testing::StartsWith("new: ")));
+  EXPECT_EQ(engine_->Count("c", {}, {})->by_generation.size(), 1u) << "nothing of a trial is stored";
+
+  EXPECT_EQ(engine_->EstimateBackfill({"c", 0, 0}, {})->items, 0u) << "the active generation embedded all";
+  stub_.Close();
+  const auto without = engine_->EstimateBackfill({"c", 2, 2}, {});
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->items, 4u);
+  EXPECT_FALSE(without->trial_error.ok());
+  EXPECT_TRUE(Fails(engine_->EstimateBackfill({"c", 2, 257}, {}), Code::kInvalidArgument, {"trial_max", "257", "256"}));
+  EXPECT_TRUE(Fails(engine_->EstimateBackfill({"c", 7, 0}, {}), Code::kNotFound, {"7"}));
+  Activate(2, /*force=*/true);
+  EXPECT_TRUE(Fails(engine_->EstimateBackfill({"c", 1, 0}, {}), Code::kInvalidArgument, {"generation", "1", "0 or 2"}));
+}
+
 }  // namespace
 }  // namespace lightcone::server

@@ -41,6 +41,12 @@ TEST(Records, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(decoded->items.size(), 1u) << "empty counts are left out";
   collection.last_adapter_version = 7;
   EXPECT_EQ(DecodeCollection(Encode(collection))->last_adapter_version, 7u);
+  EXPECT_EQ(Encode(collection).find("foreign_vectors"), std::string::npos) << "what is usual is not written";
+  collection.foreign_vectors = ForeignVectors::kIgnore;
+  std::string ignoring = Encode(collection);
+  EXPECT_EQ(DecodeCollection(ignoring)->foreign_vectors, ForeignVectors::kIgnore);
+  ignoring.replace(ignoring.find("\"foreign_vectors\":2"), 19, "\"foreign_vectors\":3");
+  EXPECT_TRUE(Fails(DecodeCollection(ignoring), Code::kDataLoss, {"'foreign_vectors'"}));
   generation.compatible_prefix = 5;
   EXPECT_EQ(DecodeGeneration(Encode(generation))->compatible_prefix, 5);
   const AdapterRecord adapter{1, 2, 9, 77, std::string("bytes\n\0\xff", 8)};

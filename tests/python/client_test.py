@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import unittest
+import warnings
 from datetime import datetime, timezone
 
 import grpc
@@ -120,6 +121,34 @@ class Items(ServerCase):
         for ttl in (-1, [1, 2], 1e12):
             with self.assertRaisesRegex(lightcone.InvalidArgument, "ttl"):
                 self.client.upsert("expiring", [9], vectors(1), ttl=ttl)
+
+    def test_vectors_of_another_model_give_a_warning(self):
+        self.client.create_collection("watched", foreign_vectors="warn")
+        self.client.activate("watched", self.client.register("watched", dimension=48).generation)
+        maps = RANDOM.normal(size=(2, 12, 48))
+
+        def embedded(model, n):
+            z = RANDOM.normal(size=(n, 12)) @ maps[model] + 0.1 * RANDOM.normal(size=(n, 48)) + 2
+            return (z / np.linalg.norm(z, axis=1, keepdims=True)).astype(np.float32)
+
+        self.client.upload("watched", range(3000), embedded(0, 3000))
+        deadline = time.monotonic() + 60
+        while not self.client.collection("watched").message.model_watch:
+            self.assertLess(time.monotonic(), deadline, "its rows were never learnt")
+            time.sleep(0.05)  # what is waited for happens in the server
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.client.upsert("watched", range(100), embedded(0, 100))
+            self.client.search("watched", embedded(0, 100))
+        with self.assertWarnsRegex(lightcone.ForeignVectorsWarning, "generation 1"):
+            written = self.client.upsert("watched", range(100), embedded(1, 100))
+        self.assertEqual(written.items, 100)
+        self.assertRegex(written.warnings[0], "upserted vectors may not come from the model")
+        with self.assertWarns(lightcone.ForeignVectorsWarning):
+            answers = self.client.search("watched", embedded(1, 100))
+        self.assertRegex(answers[0].warnings[0], "queries may not come from the model")
+        with self.assertRaisesRegex(ValueError, "foreign_vectors: 'never' is not known; allowed: warn, reject, ignore"):
+            self.client.create_collection("unwatched", foreign_vectors="never")
 
     def test_a_collection_may_demand_the_generation_of_vectors(self):
         self.client.create_collection("demanding", require_generation=True)

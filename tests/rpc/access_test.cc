@@ -39,7 +39,7 @@ const std::map<std::string, std::string>& PromisedScopes() {
          "Validate", "Retire", "PutProbes", "DropProbes"});
     add("read", "Backfill", {"Status", "Watch"});
     add("both", "Backfill", {"Lease"});
-    add("operate", "Backfill", {"Start", "Pause"});
+    add("operate", "Backfill", {"Start", "Pause", "Estimate"});
     add("read", "Jobs", {"Get", "List", "Watch"});
     add("operate", "Jobs", {"Cancel"});
     add("read", "Training", {"Get", "List", "Watch"});

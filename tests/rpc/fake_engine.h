@@ -81,6 +81,9 @@ class FakeRollout : public Engine {
   absl::StatusOr<BackfillStatus> PauseBackfill(const std::string&, const std::string&) override {
     return BackfillStatus{};
   }
+  absl::StatusOr<EmbeddingEstimate> EstimateBackfill(const EstimateCall&, const CallContext&) override {
+    return EmbeddingEstimate{};
+  }
   std::function<absl::StatusOr<BackfillStatus>()> on_get_backfill;
   absl::StatusOr<BackfillStatus> GetBackfill(const std::string&) override {
     return on_get_backfill ? on_get_backfill() : BackfillStatus{};

@@ -175,5 +175,38 @@ TEST_F(Selection, ACollectionThatDemandsGenerationsRefusesVectorsWithoutOne) {
   EXPECT_TRUE(created.collection().require_generation());
 }
 
+TEST_F(Selection, ACollectionSaysWhatBecomesOfForeignVectors) {
+  const auto update = [this](int value, v1::UpdateResponse* response) {
+    grpc::ClientContext context;
+    v1::UpdateRequest request;
+    request.set_collection("gallery");
+    request.set_foreign_vectors(static_cast<v1::ForeignVectors>(value));
+    return collections_->Update(&context, request, response);
+  };
+  v1::UpdateResponse response;
+  for (const int wrong : {4, 99, -1}) {
+    EXPECT_THAT(update(wrong, &response), Fails(StatusCode::INVALID_ARGUMENT, StrCat("'foreign_vectors' is ", wrong)));
+  }
+  EXPECT_THAT(update(0, &response), Fails(StatusCode::INVALID_ARGUMENT, "at least one setting"));
+  ASSERT_TRUE(update(v1::FOREIGN_VECTORS_REJECT, &response).ok());
+  EXPECT_EQ(response.collection().foreign_vectors(), v1::FOREIGN_VECTORS_REJECT);
+
+  const auto create = [this](const std::string& name, int value, v1::CreateResponse* created) {
+    grpc::ClientContext context;
+    v1::CreateRequest request;
+    request.set_request_id("the same for both");
+    request.set_name(name);
+    request.set_geometry(v1::GEOMETRY_COSINE);
+    request.set_foreign_vectors(static_cast<v1::ForeignVectors>(value));
+    return collections_->Create(&context, request, created);
+  };
+  v1::CreateResponse created;
+  EXPECT_THAT(create("watched", 99, &created), Fails(StatusCode::INVALID_ARGUMENT, "'foreign_vectors' is 99"));
+  ASSERT_TRUE(create("watched", v1::FOREIGN_VECTORS_IGNORE, &created).ok());
+  EXPECT_EQ(created.collection().foreign_vectors(), v1::FOREIGN_VECTORS_IGNORE);
+  ASSERT_TRUE(create("watched", v1::FOREIGN_VECTORS_IGNORE, &created).ok()) << "a repeated request";
+  EXPECT_FALSE(create("watched", v1::FOREIGN_VECTORS_WARN, &created).ok()) << "another request of the same id";
+}
+
 }  // namespace
 }  // namespace lightcone::server

@@ -8,6 +8,7 @@ from .errors import (
     DataLoss,
     DeadlineExceeded,
     FailedPrecondition,
+    ForeignVectorsWarning,
     InvalidArgument,
     LightconeError,
     NotFound,

@@ -42,6 +42,7 @@ class CollectionCalls(Calls):
         payload_indexes: Optional[Mapping[str, str]] = None,
         require_generation: bool = False,
         default_ttl: Optional[float] = None,
+        foreign_vectors: Optional[str] = None,
         timeout: Optional[float] = None,
     ) -> types.Collection:
         """Makes a collection.
@@ -53,12 +54,16 @@ class CollectionCalls(Calls):
             payload_indexes: paths to types: "keyword", "integer", "float", "boolean" or "time".
             require_generation: refuse upserts of vectors that do not name the generation of their model.
             default_ttl: seconds after which items are gone whose upsert says nothing; None: they stay.
+            foreign_vectors: what becomes of vectors that do not look like those of their generation's model: "warn",
+                "reject" or "ignore"; None: "warn".
         """
         request = _wire.message("CreateRequest")(
             request_id=request_id(), name=name, geometry=_wire.number_of("Geometry", "GEOMETRY_", geometry)
         )
         default_ttl_ms = types.ttl_ms_of(default_ttl, 1)[0]
         given(request, curvature=curvature, require_generation=require_generation, default_ttl_ms=default_ttl_ms)
+        if foreign_vectors is not None:
+            request.foreign_vectors = _wire.number_of("ForeignVectors", "FOREIGN_VECTORS_", foreign_vectors)
         _settings(index, request.index)
         _payload_fields(payload_indexes, request.payload_fields)
         return self._collection_call("Collections/Create", request, timeout)

@@ -111,7 +111,13 @@ def upsert_request(
 
 
 def written(response: Any) -> types.Written:
-    return types.Written(response.sequence, response.generation, response.items, tuple(response.outdated))
+    return types.Written(
+        response.sequence,
+        response.generation,
+        response.items,
+        tuple(response.outdated),
+        types.warned(response.warnings),
+    )
 
 
 def put_order(request: Any, order_by: str, descending: bool, start_from: Any) -> None:

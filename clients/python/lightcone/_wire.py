@@ -7,6 +7,7 @@ No generated code is shipped: the same wheel therefore works with every protobuf
 from __future__ import annotations
 
 import importlib.resources
+import re
 from typing import Any, Dict, Iterable
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -84,7 +85,8 @@ def number_of(enum: str, prefix: str, value: str, allowed: Iterable[str] = ()) -
     number = numbers.get(prefix + value.upper()) if isinstance(value, str) else None
     if number is None:
         names = list(allowed) or [n[len(prefix) :].lower() for n in numbers if not n.endswith("UNSPECIFIED")]
-        raise ValueError(f"{enum.lower()}: {value!r} is not known; allowed: {', '.join(names)}")
+        field = re.sub(r"(?<!^)(?=[A-Z])", "_", enum).lower()
+        raise ValueError(f"{field}: {value!r} is not known; allowed: {', '.join(names)}")
     return number
 
 

@@ -9,6 +9,10 @@ import grpc
 from . import _wire
 
 
+class ForeignVectorsWarning(UserWarning):
+    """The server doubts that vectors come from their generation's model. Given by ``warnings.warn``."""
+
+
 class LightconeError(Exception):
     """A call failed.
 

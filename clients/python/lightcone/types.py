@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import warnings
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
@@ -108,6 +110,8 @@ class SearchAnswer:
         groups: groups by their best hit, of a search with `group_by`, which has no hits else.
         refresh: what a search with `refresh_top` embedded anew, for all queries of the call.
         older_error: with `embed_older`, the first error of an older generation's encoder, whose vector is missing.
+        warnings: reasons to doubt that the queries come from the generation's model, each also a
+            `ForeignVectorsWarning`.
     """
 
     hits: List[Hit]
@@ -120,6 +124,7 @@ class SearchAnswer:
     groups: Tuple[HitGroup, ...] = ()
     refresh: Optional[Refresh] = None
     older_error: str = ""
+    warnings: Tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -201,6 +206,7 @@ class Written:
     generation: int
     items: int
     outdated: Tuple[int, ...] = ()
+    warnings: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -478,8 +484,21 @@ def refresh(message: Any) -> Refresh:
     return Refresh(**{one.name: getattr(message, one.name) for one in fields(Refresh)})
 
 
+def warned(texts: Sequence[str]) -> Tuple[str, ...]:
+    """The server's warnings, each of which Python's own ``warnings`` has been told of, in the caller's line."""
+    if not texts:
+        return ()
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    for text in texts:
+        warnings.warn(text, errors.ForeignVectorsWarning, stacklevel=level)
+    return tuple(texts)
+
+
 def search_answers(response: Any, k: int) -> SearchAnswers:
     refreshed = refresh(response.refresh) if response.HasField("refresh") else None
+    doubts = warned(response.warnings)
     answers: List[Union[SearchAnswer, errors.LightconeError]] = []
     for result in response.results:
         if result.HasField("error"):
@@ -497,6 +516,7 @@ def search_answers(response: Any, k: int) -> SearchAnswers:
                 tuple(HitGroup(value_of(group.value), hits_of(group.hits)) for group in result.groups),
                 refreshed,
                 response.older_error,
+                doubts,
             )
         )
     return SearchAnswers(answers, k)

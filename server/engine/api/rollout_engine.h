@@ -87,6 +87,9 @@ class RolloutEngine {
   virtual absl::StatusOr<BackfillStatus> PauseBackfill(const std::string& collection,
                                                        const std::string& request_id) = 0;
   virtual absl::StatusOr<BackfillStatus> GetBackfill(const std::string& collection) = 0;
+  // What embedding the gallery by the generation would take, from a sample of about 512 items; with trial_max also the
+  // rate of its encoder, which embeds so many of their inputs meanwhile. A trial that fails says so in the answer.
+  virtual absl::StatusOr<EmbeddingEstimate> EstimateBackfill(const EstimateCall& call, const CallContext& context) = 0;
   // The worst items that nobody has leased, oldest generations first. Leases live in memory: after a restart all items
   // are free, and what a worker still writes is checked by expected_sequence. FAILED_PRECONDITION before a start.
   virtual absl::StatusOr<LeaseAnswer> LeaseBackfill(const LeaseCall& call) = 0;

@@ -59,6 +59,13 @@ struct UpsertItem {
 };
 inline constexpr int64_t kTtlMaxMs = int64_t{36'600} * 86'400'000;  // about a hundred years
 
+// What becomes of vectors that do not look like those of their generation's model.
+enum class ForeignVectors : uint32_t {
+  kWarn,    // warnings in answers, log and metrics
+  kReject,  // refusals too, once an alarm about single vectors is on
+  kIgnore,  // no look at them
+};
+
 struct UpsertBatch {
   std::string collection;
   uint32_t generation = 0;  // 0: the active one
@@ -74,6 +81,7 @@ struct WriteResult {
   uint32_t generation = 0;
   uint32_t items = 0;                   // upserted, or found and deleted
   std::vector<uint32_t> outdated = {};  // places of items that were left out by their expected_sequence
+  std::vector<std::string> warnings = {};
 };
 
 struct QueryByItem {
@@ -89,6 +97,7 @@ struct Query {
   std::vector<float> canary_vector;             // the same query by the canary's generation, beside a vector; or empty
   bool is_canary_vector = false;                // `content` is what the call had as canary_vector
   std::vector<OlderVector> older_vectors = {};  // beside a vector; each generation at most once
+  bool is_computed = false;                     // A vector that no model gave, but arithmetic with several.
   absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
 };
 
@@ -196,6 +205,7 @@ struct SearchAnswer {
   bool canary = false;                        // the canary's generation served
   std::string older_error = {};               // first error of an older generation's encoder, with embed_older
   std::optional<SearchRefresh> refresh = {};  // set where the call has refresh_top
+  std::vector<std::string> warnings = {};
 };
 
 struct StoredItem {
@@ -260,6 +270,7 @@ struct CreateCollectionCall {
   std::vector<PayloadField> payload_fields;  // fields with an index
   bool require_generation = false;           // CollectionStatus::require_generation
   int64_t default_ttl_ms = 0;                // CollectionStatus::default_ttl_ms
+  ForeignVectors foreign_vectors = ForeignVectors::kWarn;
 };
 
 // Settings to change; an absent one stays as it is.
@@ -268,6 +279,7 @@ struct UpdateCollectionCall {
   std::string collection;
   std::optional<bool> require_generation;
   std::optional<int64_t> default_ttl_ms = {};
+  std::optional<ForeignVectors> foreign_vectors = {};
 };
 
 // Payload indexes to add and to drop, online.
@@ -279,6 +291,18 @@ struct IndexPayloadCall {
   bool wait = false;              // answer when all are built
 };
 
+// What a collection has noticed of the vectors of one generation since it was learnt.
+struct ModelWatchStatus {
+  struct Stream {
+    int64_t foreign = 0;              // vectors that the model hardly gives
+    std::vector<std::string> alarms;  // "directions", "some_directions", "lengths", "place"
+  };
+  uint32_t generation = 0;
+  int64_t rows_learnt = 0;        // rows of the generation when it was learnt
+  bool tells_directions = false;  // directions of its own, apart from random ones
+  Stream rows, queries;
+};
+
 struct CollectionStatus {
   std::string name;
   Metric metric = Metric::kLorentz;
@@ -286,8 +310,10 @@ struct CollectionStatus {
   IndexSettings index;
   bool require_generation = false;  // an upsert of vectors must name their generation
   int64_t default_ttl_ms = 0;       // UpsertItem::ttl_ms where an upsert says nothing; 0: items stay
-  uint64_t items_expired = 0;       // items that expired and were removed since the start; for metrics
-  uint32_t active_generation = 0;   // 0: none yet
+  ForeignVectors foreign_vectors = ForeignVectors::kWarn;
+  std::vector<ModelWatchStatus> model_watch;  // watch of each generation that was learnt
+  uint64_t items_expired = 0;                 // items that expired and were removed since the start; for metrics
+  uint32_t active_generation = 0;             // 0: none yet
   uint64_t items = 0;
   std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
   std::vector<SegmentInfo> segments;
@@ -451,6 +477,27 @@ struct BackfillStatus {
   uint64_t items_aside = 0;      // items that the server could not embed
   std::vector<AsideItem> aside;  // some of these items
   uint64_t embedded_total = 0;   // items embedded anew since the server started, by workers and by itself; for metrics
+};
+
+struct EstimateCall {
+  std::string collection;
+  uint32_t generation = 0;  // 0: the active one
+  int64_t trial_max = 0;    // stored inputs that the encoder embeds for a trial, at most kTrialInputsMax
+};
+inline constexpr int64_t kTrialInputsMax = 256;
+
+// What embedding a gallery anew would take.
+struct EmbeddingEstimate {
+  uint32_t generation = 0;
+  uint64_t items = 0;            // items that the generation has not embedded
+  int64_t sampled = 0;           // items looked at
+  int64_t with_input = 0;        // items looked at that have a stored input
+  int64_t texts = 0;             // inputs looked at that are texts
+  double characters_a_text = 0;  // mean number
+  double bytes_an_input = 0;     // mean size
+  int64_t trial_inputs = 0;      // inputs that the trial embedded
+  double items_per_second = 0;   // rate of the trial; 0: none
+  absl::Status trial_error = {};
 };
 
 struct LeaseCall {

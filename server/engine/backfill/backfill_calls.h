@@ -20,6 +20,7 @@ class BackfillCalls {
   absl::StatusOr<BackfillStatus> Start(const StartBackfillCall& call);
   absl::StatusOr<BackfillStatus> Pause(const std::string& collection, const std::string& request_id);
   absl::StatusOr<BackfillStatus> Get(const std::string& collection) const;
+  absl::StatusOr<EmbeddingEstimate> Estimate(const EstimateCall& call, const CallContext& context) const;
   absl::StatusOr<LeaseAnswer> Lease(const LeaseCall& call);
 
  private:

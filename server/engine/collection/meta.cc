@@ -24,6 +24,8 @@ constexpr auto kCollectionFields = [](auto& f, auto& r) {
   f.Optional("last_adapter_version", r.last_adapter_version);
   f.Optional("require_generation", r.require_generation);
   f.Optional("default_ttl_ms", r.default_ttl_ms);
+  f.Optional("foreign_vectors", r.foreign_vectors);
+  f.Check("foreign_vectors", r.foreign_vectors <= ForeignVectors::kIgnore);
 };
 
 constexpr auto kGenerationFields = [](auto& f, auto& r) {

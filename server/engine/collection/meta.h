@@ -39,6 +39,7 @@ struct CollectionRecord {
   std::vector<PayloadField> payload_fields;  // indexed fields, as the operator named them
   bool require_generation = false;           // an upsert of vectors must name their generation
   int64_t default_ttl_ms = 0;                // of items whose upsert says nothing; 0: they stay
+  ForeignVectors foreign_vectors = ForeignVectors::kWarn;
   // Serves a share of the searches that give a key, beside the active generation; 0: none.
   uint32_t canary_generation = 0;
   double canary_share = 0;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -95,6 +96,14 @@ class FieldReader {
     const auto metric = ParseMetric(text);
     if (!metric.ok()) return Fail(name);
     *out = *metric;
+  }
+  // By its number; the record checks the range.
+  template <typename T>
+  requires std::is_enum_v<T>
+  void Read(const char* name, T* out) {
+    uint32_t number = 0;
+    Read(name, &number);
+    *out = static_cast<T>(number);
   }
   template <typename T>
   void Read(const char* name, std::optional<T>* out) {

@@ -62,6 +62,20 @@ const LikenessKernel* RowSample::likeness() const {
   return likeness_ ? &*likeness_ : nullptr;
 }
 
+std::vector<uint64_t> SpreadRows(const IndexView& view, std::span<const uint32_t> generations, uint32_t view_generation,
+                                 int64_t wanted) {
+  constexpr int64_t kLooksARow = 64;
+  std::vector<SampledRow> rows;
+  for (int64_t asked = wanted; asked <= kLooksARow * wanted; asked *= 4) {
+    rows = view.SampleRows(generations, view_generation, asked);
+    if (static_cast<int64_t>(rows.size()) >= wanted) break;
+  }
+  const size_t kept = std::min(rows.size(), static_cast<size_t>(wanted));
+  std::vector<uint64_t> ids;
+  for (size_t i = 0; i < kept; ++i) ids.push_back(rows[i * rows.size() / kept].internal_id);
+  return ids;
+}
+
 bool RowSamples::StillStands(int64_t rows_then, uint64_t sequence_then, int64_t rows, uint64_t sequence) {
   // A search may hold an older view than the one that drew.
   const auto changes = static_cast<int64_t>(std::max(sequence, sequence_then) - std::min(sequence, sequence_then));
@@ -81,6 +95,20 @@ absl::StatusOr<std::vector<std::vector<float>>> RowSamples::Read(std::span<const
     LC_ASSIGN_OR_RETURN(EmbeddingRecord record, DecodeEmbedding(*bytes));
     row = std::move(record.z);
   }
+  return rows;
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> RowSamples::Runs(const IndexView& view, uint32_t generation,
+                                                                 int64_t runs, int64_t rows_a_run) const {
+  const uint32_t generations[] = {generation};
+  std::vector<uint64_t> ids;
+  for (const uint64_t first : SpreadRows(view, generations, generation, runs)) {
+    for (int64_t i = 0; i < rows_a_run; ++i) ids.push_back(first + static_cast<uint64_t>(i));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  LC_ASSIGN_OR_RETURN(std::vector<std::vector<float>> rows, Read(ids, generation));
+  std::erase_if(rows, [](const std::vector<float>& row) { return row.empty(); });
   return rows;
 }
 

@@ -49,6 +49,11 @@ struct ScaleSample {
 };
 using ScaleSamplePtr = std::shared_ptr<const ScaleSample>;
 
+// Internal ids of up to `wanted` rows, evenly spread over those of the generations that a view of `view_generation`
+// serves, also where most rows were superseded. Fewer where there are fewer, or a row among sixty-four is served.
+std::vector<uint64_t> SpreadRows(const IndexView& view, std::span<const uint32_t> generations, uint32_t view_generation,
+                                 int64_t wanted);
+
 // The samples of one collection, each kept until a quarter of its generation's rows is new.
 // Threads: every method is safe from any thread.
 class RowSamples {
@@ -60,6 +65,10 @@ class RowSamples {
   // At most kRowsMax rows of `generation`, evenly spread over those that its own view serves; all where there are no
   // more. Errors of the store.
   absl::StatusOr<RowSamplePtr> Of(const IndexView& view, uint32_t generation);
+  // Vectors of runs of rows whose contents were written one after the other, from evenly spread rows on, in that order.
+  // Nothing is kept. Errors of the store.
+  absl::StatusOr<std::vector<std::vector<float>>> Runs(const IndexView& view, uint32_t generation, int64_t runs,
+                                                       int64_t rows_a_run) const;
   // The same rows as the item adapter carries them. REQUIRES: `plain` is of the generation that it carries from.
   RowSamplePtr CarriedOf(const RowSamplePtr& plain, const ServedAdapter& adapter);
   // What puts distances to rows of `older` on the scale of those to rows of `newer`. Of the items that both embedded,

@@ -10,6 +10,7 @@
 #include "server/engine/backfill/backfill.h"
 #include "server/engine/backfill/pace.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/collection/model_watch.h"
 #include "server/engine/core/collection_status.h"
 #include "server/engine/embed/embedder.h"
 #include "server/engine/filter/payload_path.h"
@@ -91,7 +92,8 @@ ServedPtr MakeServed(std::shared_ptr<Collection> collection, const EngineOptions
                                                .live = std::make_shared<LiveFigures>(),
                                                .search_times = std::make_shared<SearchTimes>(),
                                                .canary = std::make_shared<CanaryTally>(),
-                                               .samples = std::make_shared<RowSamples>(c->store(), c->number())});
+                                               .samples = std::make_shared<RowSamples>(c->store(), c->number()),
+                                               .model_watch = std::make_shared<ModelWatch>(c)});
 }
 
 IndexLimits IndexLimitsOf(const Context& context) {
@@ -112,7 +114,8 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
       StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", TextOf(call.index),
              call.payload_fields.empty() ? "" : StrCat("|", DigestOf(TextOf(call.payload_fields))),
              call.require_generation ? "|require_generation" : "",
-             call.default_ttl_ms != 0 ? StrCat("|default_ttl=", call.default_ttl_ms) : "");
+             call.default_ttl_ms != 0 ? StrCat("|default_ttl=", call.default_ttl_ms) : "",
+             call.foreign_vectors != ForeignVectors::kWarn ? StrCat("|foreign_vectors=", call.foreign_vectors) : "");
   Catalog& catalog = context_.catalog;
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::BeginOnCatalog(
                                                       context_, {call.request_id, "CreateCollection", fingerprint}));
@@ -131,6 +134,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   record.payload_fields = call.payload_fields;
   record.require_generation = call.require_generation;
   record.default_ttl_ms = call.default_ttl_ms;
+  record.foreign_vectors = call.foreign_vectors;
   record.created_us = change.time_us();
   LC_RETURN_IF_ERROR(record.index.Validate());
   LC_RETURN_IF_ERROR(catalog.CheckNew(call.name, context_.options.limits.collections_max));
@@ -244,15 +248,16 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
 
 absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  if (!call.require_generation && !call.default_ttl_ms) {
+  if (!call.require_generation && !call.default_ttl_ms && !call.foreign_vectors) {
     return InvalidField("require_generation", "not set",
-                        "at least one setting to change: require_generation or default_ttl_ms");
+                        "at least one setting to change: require_generation, default_ttl_ms or foreign_vectors");
   }
   if (call.default_ttl_ms) LC_RETURN_IF_ERROR(CheckTtl(*call.default_ttl_ms, "default_ttl_ms"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   std::string content = call.collection;
   if (call.require_generation) content += StrCat("|require_generation=", *call.require_generation ? 1 : 0);
   if (call.default_ttl_ms) content += StrCat("|default_ttl=", *call.default_ttl_ms);
+  if (call.foreign_vectors) content += StrCat("|foreign_vectors=", *call.foreign_vectors);
   LC_ASSIGN_OR_RETURN(OperatorTransaction change,
                       OperatorTransaction::Begin(context_, *served->collection,
                                                  {call.request_id, "UpdateCollection", DigestOf(content)}));
@@ -260,6 +265,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionC
     CollectionRecord& record = change.records().record();
     record.require_generation = call.require_generation.value_or(record.require_generation);
     record.default_ttl_ms = call.default_ttl_ms.value_or(record.default_ttl_ms);
+    record.foreign_vectors = call.foreign_vectors.value_or(record.foreign_vectors);
     LC_RETURN_IF_ERROR(change.Commit());
   }
   return StatusOf(*served);

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "server/engine/collection/model_watch.h"
 #include "server/engine/write/writer.h"
 
 namespace lightcone::server {
@@ -19,6 +20,8 @@ CollectionStatus StatusOf(const Served& served) {
   status.index = state->record.index;
   status.require_generation = state->record.require_generation;
   status.default_ttl_ms = state->record.default_ttl_ms;
+  status.foreign_vectors = state->record.foreign_vectors;
+  status.model_watch = served.model_watch->Status();
   status.items_expired = collection.expiry().removed();
   status.active_generation = state->record.active_generation;
   const uint32_t view = status.active_generation != 0 ? status.active_generation : UINT32_MAX;

@@ -3,11 +3,15 @@
 #include <memory>
 #include <vector>
 
+#include "base/status.h"
+#include "server/engine/collection/model_watch.h"
+#include "spdlog/spdlog.h"
+
 namespace lightcone::server {
 namespace {
 
 constexpr absl::Duration kEvery = absl::Seconds(1);
-constexpr int kCarrierNice = 10;  // searches and writes come first
+constexpr int kBackgroundNice = 10;  // searches and writes come first
 
 void TrimAll(const Context& context) {
   const std::vector<ServedPtr> all = context.catalog.All();
@@ -26,6 +30,19 @@ void CarryAll(const Context& context) {
   }
 }
 
+void LearnAll(const Context& context) {
+  std::vector<std::weak_ptr<const Served>> all;  // as above
+  for (const ServedPtr& served : context.catalog.All()) all.push_back(served);
+  for (const auto& one : all) {
+    const ServedPtr served = one.lock();
+    if (served == nullptr) continue;
+    const auto cancelled = [&] { return context.ending.load() || served->collection->dropped(); };
+    const absl::Status status = served->model_watch->Learn(*served->collection, *served->samples, cancelled);
+    if (status.ok() || absl::IsCancelled(status)) continue;  // An error of the store comes again in a second.
+    spdlog::debug("collection '{}': {}", served->collection->name(), MessageOf(status));
+  }
+}
+
 }  // namespace
 
 Maintenance::Maintenance(Context& context)
@@ -35,8 +52,13 @@ Maintenance::Maintenance(Context& context)
                  TrimAll(context);
                  return kEvery;
                }),
-      carrier_(kCarrierNice, kEvery, [&context] {
-        CarryAll(context);
+      carrier_(kBackgroundNice, kEvery,
+               [&context] {
+                 CarryAll(context);
+                 return kEvery;
+               }),
+      learner_(kBackgroundNice, kEvery, [&context] {
+        LearnAll(context);
         return kEvery;
       }) {}
 

@@ -1,6 +1,6 @@
-// What keeps collections in shape behind the calls: change logs are trimmed, payload indexes swept, and galleries that
-// item adapters reach carried over.
-// Threads: two of its own; constructor and destructor belong to the owner.
+// What keeps collections in shape behind the calls: change logs are trimmed, payload indexes swept, galleries that item
+// adapters reach carried over, and what embeddings of a generation have in common learnt.
+// Threads: three of its own; constructor and destructor belong to the owner.
 #pragma once
 
 #include "absl/synchronization/mutex.h"
@@ -18,7 +18,7 @@ class Maintenance {
 
  private:
   absl::Mutex trim_mu_;
-  RepeatingThread trimmer_, carrier_;
+  RepeatingThread trimmer_, carrier_, learner_;
 };
 
 }  // namespace lightcone::server

@@ -87,6 +87,9 @@ class RolloutFacade : public Engine {
   absl::StatusOr<BackfillStatus> GetBackfill(const std::string& collection) override {
     return backfills_.Get(collection);
   }
+  absl::StatusOr<EmbeddingEstimate> EstimateBackfill(const EstimateCall& call, const CallContext& context) override {
+    return backfills_.Estimate(call, context);
+  }
   absl::StatusOr<LeaseAnswer> LeaseBackfill(const LeaseCall& call) override { return backfills_.Lease(call); }
 
  protected:

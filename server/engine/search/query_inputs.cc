@@ -1,10 +1,13 @@
 #include "server/engine/search/query_inputs.h"
 
+#include <map>
+#include <span>
 #include <utility>
 
 #include "base/dcheck.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/collection/model_watch.h"
 #include "server/engine/embed/embed_inputs.h"
 
 namespace lightcone::server {
@@ -70,6 +73,34 @@ absl::StatusOr<std::string> EmbedOlder(const Context& engine, Collection& collec
     }
   }
   return error;
+}
+
+std::vector<std::string> WatchModels(const Served& served, const GenerationRecord& generation, const SearchCall& call,
+                                     std::vector<BoundVector>* queries) {
+  if (!served.model_watch->watches()) return {};
+  std::map<uint32_t, std::pair<std::vector<std::span<const float>>, std::vector<size_t>>> by_generation;
+  const auto add = [&](uint32_t of, std::span<const float> z, size_t query) {
+    by_generation[of].first.push_back(z);
+    by_generation[of].second.push_back(query);
+  };
+  for (size_t i = 0; i < queries->size(); ++i) {
+    const BoundVector& query = (*queries)[i];
+    if (!query.status.ok() || query.left_out || call.queries[i].is_computed) continue;
+    add(generation.generation, query.z, i);
+    for (const OlderVector& older : query.older) add(older.generation, older.z, i);
+  }
+  const bool rejects = served.collection->state()->record.foreign_vectors == ForeignVectors::kReject;
+  std::vector<std::string> warnings;
+  for (const auto& [of, looked_at] : by_generation) {
+    const auto& [vectors, places] = looked_at;
+    ForeignFinding finding = served.model_watch->LookAtQueries(of, vectors);
+    for (const size_t place : rejects&& finding.may_refuse ? finding.foreign : std::vector<size_t>()) {
+      (*queries)[places[place]].status = FailedPrecondition(
+          StrCat("queries[", places[place], "]: ", finding.warning, "; the collection's foreign_vectors is 'reject'"));
+    }
+    if (!finding.warning.empty()) warnings.push_back(std::move(finding.warning));
+  }
+  return warnings;
 }
 
 }  // namespace lightcone::server

@@ -9,6 +9,7 @@
 #include "server/engine/api/types.h"
 #include "server/engine/search/search.h"
 #include "server/engine/services/context.h"
+#include "server/engine/services/served.h"
 
 namespace lightcone::server {
 
@@ -23,5 +24,10 @@ absl::Status EmbedQueries(const Context& engine, const Collection& collection, c
 absl::StatusOr<std::string> EmbedOlder(const Context& engine, Collection& collection, const CollectionState& state,
                                        const GenerationRecord& generation, const SearchCall& call,
                                        const CallContext& context, std::vector<BoundVector>* queries);
+
+// Looks whether queries come from the models of the generations that they are vectors of, and returns the warnings. A
+// query that the collection refuses gets FAILED_PRECONDITION. Queries by an item, and computed ones, are not looked at.
+std::vector<std::string> WatchModels(const Served& served, const GenerationRecord& generation, const SearchCall& call,
+                                     std::vector<BoundVector>* queries);
 
 }  // namespace lightcone::server

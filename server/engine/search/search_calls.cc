@@ -160,6 +160,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   if (call.embed_older) {
     LC_ASSIGN_OR_RETURN(older_error, EmbedOlder(context_, collection, *state, *generation, call, context, &queries));
   }
+  std::vector<std::string> warnings = WatchModels(*served, *generation, call, &queries);
   std::optional<SearchRefresh> refresh;
   if (call.refresh_top > 0) {
     LC_ASSIGN_OR_RETURN(refresh,
@@ -173,6 +174,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
     const absl::Time ended = absl::Now();
     served->search_times->Note(ended, ended - began);
     if (answer.ok()) answer->older_error = std::move(older_error);
+    if (answer.ok()) answer->warnings = std::move(warnings);
     return answer;
   }
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
@@ -189,6 +191,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   if (answer.ok()) {
     answer->refresh = std::move(refresh);
     answer->older_error = std::move(older_error);
+    answer->warnings = std::move(warnings);
   }
   if (slow > absl::ZeroDuration() && answer.ok()) {
     if (ended - began >= slow) spdlog::warn("{}", SlowSearchLine(call, *answer, ended - began));

@@ -13,6 +13,7 @@ class Backfill;
 class CanaryTally;
 class CollectionWriter;
 class LiveFigures;
+class ModelWatch;
 class SearchTimes;
 
 // The types of other folders are only declared, so that those folders may include this header.
@@ -25,6 +26,7 @@ struct Served {
   std::shared_ptr<SearchTimes> search_times;
   std::shared_ptr<CanaryTally> canary;
   std::shared_ptr<RowSamples> samples;
+  std::shared_ptr<ModelWatch> model_watch;
 };
 using ServedPtr = std::shared_ptr<const Served>;
 

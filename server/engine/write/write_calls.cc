@@ -1,6 +1,8 @@
 #include "server/engine/write/write_calls.h"
 
 #include <algorithm>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -8,6 +10,7 @@
 #include "geometry/uncertainty.h"
 #include "server/engine/backfill/backfill.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/collection/model_watch.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/embed_inputs.h"
 #include "server/engine/write/writer.h"
@@ -111,6 +114,24 @@ absl::Status PrepareItems(const Context& engine, const Collection& collection, c
   return absl::OkStatus();
 }
 
+// The warning about vectors that do not look like the generation's; empty: none. FAILED_PRECONDITION names the first of
+// them where they are to be refused.
+absl::StatusOr<std::string> WatchModel(const Served& served, const WriteJob& job, bool refuses_foreign) {
+  // One odd vector among many is no reason to refuse the others.
+  constexpr size_t kForeignParts = 20;
+  if (!served.model_watch->watches()) return std::string();
+  std::vector<std::span<const float>> vectors;
+  for (const PreparedItem& item : job.items) vectors.emplace_back(item.z);
+  // A backfill writes in its own order, so that where its vectors lie moves with that.
+  ForeignFinding finding = served.model_watch->LookAtRows(job.generation, vectors, /*by_time=*/!job.same_content);
+  const bool refused = refuses_foreign && finding.may_refuse && !finding.foreign.empty() &&
+                       finding.foreign.size() * kForeignParts >= finding.looked_at;
+  if (!refused) return std::move(finding.warning);
+  return FailedPrecondition(StrCat(ItemField(finding.foreign.front(), ""), " and ", finding.foreign.size() - 1,
+                                   " others of ", finding.looked_at, " vectors looked at: ", finding.warning,
+                                   "; the collection's foreign_vectors is 'reject'"));
+}
+
 }  // namespace
 
 absl::StatusOr<WriteResult> WriteCalls::Upsert(UpsertBatch batch, const CallContext& context) {
@@ -124,18 +145,26 @@ absl::StatusOr<WriteResult> WriteCalls::Upsert(UpsertBatch batch, const CallCont
   if (brings_vectors) LC_RETURN_IF_ERROR(state->CheckNamed(batch.generation));
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
   LC_RETURN_IF_ERROR(CheckModel(*generation, batch.model));
-  return WriteVectors(*served, *generation, std::move(batch), context);
+  const bool refuses = state->record.foreign_vectors == ForeignVectors::kReject;
+  return Write(*served, *generation, std::move(batch), refuses, context);
 }
 
 absl::StatusOr<WriteResult> WriteCalls::WriteVectors(const Served& served, const GenerationRecord& generation,
                                                      UpsertBatch batch, const CallContext& context) {
+  return Write(served, generation, std::move(batch), /*refuses_foreign=*/false, context);
+}
+
+absl::StatusOr<WriteResult> WriteCalls::Write(const Served& served, const GenerationRecord& generation,
+                                              UpsertBatch batch, bool refuses_foreign, const CallContext& context) {
   WriteJob job;
   job.generation = generation.generation;
   job.same_content = batch.same_content;
   job.durability = batch.durability;
   LC_RETURN_IF_ERROR(PrepareItems(context_, *served.collection, generation, &batch, context, &job.items));
+  LC_ASSIGN_OR_RETURN(std::string warning, WatchModel(served, job, refuses_foreign));
   LC_ASSIGN_OR_RETURN(WriteResult result, served.writer->Submit(&job, context));
   if (job.same_content) served.backfill->NoteEmbedded(job.generation, job.written);
+  if (!warning.empty()) result.warnings.push_back(std::move(warning));
   return result;
 }
 

@@ -23,6 +23,9 @@ class WriteCalls {
                                            const CallContext& context);
 
  private:
+  absl::StatusOr<WriteResult> Write(const Served& served, const GenerationRecord& generation, UpsertBatch batch,
+                                    bool refuses_foreign, const CallContext& context);
+
   Context& context_;
 };
 

@@ -41,6 +41,7 @@ export async function update(root, name) {
     ...head(page.name, 'Generations', !page.read_only && page.active_generation > 0 && audit.length > 1 &&
       h('button', { type: 'button', id: 'rollback', onclick: () => rollback(page, before) }, 'Roll back'),
     `${geometry} · ${plural(page.items, 'item')} · ${plural(page.segments.length, 'segment')} · ${bytes(page.segments.reduce((s, x) => s + x.bytes, 0))}${page.aliases.length ? ` · also ${page.aliases.join(', ')}` : ''}`),
+    ...page.model_alarms.map((alarm) => h('p', { class: 'callout bad', role: 'alert' }, h('strong', {}, `Generation ${alarm.generation}: ${alarm.of} may come from another model. `), `Odd: ${alarm.alarms.join(', ')}; ${alarm.foreign} odd vectors so far. The server's log says more.`)),
     page.index_error && h('p', { class: 'callout bad', role: 'alert' }, h('strong', {}, 'Builds of the index fail and are tried again. '), page.index_error),
     scanned(page),
     h('div', { class: 'grid' },
