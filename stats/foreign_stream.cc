@@ -27,9 +27,11 @@ constexpr int64_t kShiftKeptFor = 10'000;  // vectors after which another place 
 }  // namespace
 
 bool ForeignStream::IsForeign(const EmbeddingProfile::Look& look) const {
-  return (alarm(ForeignReason::kDirections) && look.strangeness > kForeign) ||
-         (alarm(ForeignReason::kSomeDirections) && look.rare) || (alarm(ForeignReason::kLengths) && look.odd_length);
+  const bool directions = alarm(ForeignReason::kDirections) || alarm(ForeignReason::kSomeDirections);
+  return (directions && look.rare) || (alarm(ForeignReason::kLengths) && look.odd_length);
 }
+
+bool ForeignStream::IsDoubtful(const EmbeddingProfile::Look& look) { return look.strangeness > kForeign; }
 
 bool ForeignStream::any_alarm() const { return std::find(alarms_.begin(), alarms_.end(), true) != alarms_.end(); }
 
@@ -55,7 +57,10 @@ bool ForeignStream::Note(const EmbeddingProfile::Look& look, std::size_t axes, u
   lengths_.Note(look.odd_length);
   bool& lengths = alarm_of(ForeignReason::kLengths);
   lengths = lengths ? !lengths_.low() : lengths_.high();
-  if (!by_time) return true;
+  // Vectors that other alarms are about have no place among this model's, and are no part of the history.
+  const bool others = alarm(ForeignReason::kDirections) || alarm(ForeignReason::kSomeDirections) || lengths;
+  if (others) block_ = {};
+  if (others || !by_time) return true;
   for (std::size_t j = 0; j < axes; ++j) {
     block_.sums[j] += look.place[j];
     block_.squares[j] += look.place[j] * look.place[j];

@@ -24,8 +24,11 @@ inline constexpr std::size_t kForeignReasons = 4;
 // passed over, so that one that is repeated proves nothing. Threads: one at a time.
 class ForeignStream {
  public:
-  // Whether the vector by itself is one for which an alarm about single vectors is on.
+  // Whether the vector by itself is one for which an alarm about single vectors is on, so odd that right ones hardly
+  // are.
   bool IsForeign(const EmbeddingProfile::Look& look) const;
+  // Whether it is rather a foreign one than a right one; a single one says little.
+  static bool IsDoubtful(const EmbeddingProfile::Look& look);
 
   // False: it was passed over. `digest`: hash of the vector. `by_time`: it comes when it was made, so that its place
   // counts; false where somebody has ordered the vectors.

@@ -24,6 +24,7 @@ class BackfillService final : public OperatorService<v1::Backfill::CallbackServi
     Check(&BackfillService::Start);
     Check(&BackfillService::Pause);
     Check(&BackfillService::Status);
+    Check(&BackfillService::Estimate);
     Check(&BackfillService::Watch);
   }
 

@@ -127,6 +127,10 @@ TEST(ForeignStream, AnAlarmEndsWithTheForeignVectorsAndANewPlaceBecomesTheStream
   EXPECT_TRUE(watch.stream().alarm(ForeignReason::kDirections));
   note("right", 500);
   EXPECT_FALSE(watch.stream().any_alarm());
+  // Another model's vectors are no part of what the right ones are compared with.
+  note("rotated", 6'000);
+  note("right", 500);
+  EXPECT_FALSE(watch.stream().any_alarm());
   note("prefix", 100);
   EXPECT_TRUE(watch.stream().alarm(ForeignReason::kPlace));
   note("prefix", 5'000);

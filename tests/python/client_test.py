@@ -139,13 +139,13 @@ class Items(ServerCase):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.client.upsert("watched", range(100), embedded(0, 100))
-            self.client.search("watched", embedded(0, 100))
+            self.client.search_many("watched", embedded(0, 100))
         with self.assertWarnsRegex(lightcone.ForeignVectorsWarning, "generation 1"):
             written = self.client.upsert("watched", range(100), embedded(1, 100))
         self.assertEqual(written.items, 100)
         self.assertRegex(written.warnings[0], "upserted vectors may not come from the model")
         with self.assertWarns(lightcone.ForeignVectorsWarning):
-            answers = self.client.search("watched", embedded(1, 100))
+            answers = self.client.search_many("watched", embedded(1, 100))
         self.assertRegex(answers[0].warnings[0], "queries may not come from the model")
         with self.assertRaisesRegex(ValueError, "foreign_vectors: 'never' is not known; allowed: warn, reject, ignore"):
             self.client.create_collection("unwatched", foreign_vectors="never")

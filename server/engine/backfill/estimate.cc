@@ -45,11 +45,12 @@ std::vector<uint64_t> SampleItems(Collection& collection, uint32_t generation) {
 // Reads the stored inputs of items, and returns up to `kept_max` evenly spread ones. Damaged ones are left out.
 absl::StatusOr<std::vector<RawInput>> ReadInputs(const Store& store, const Collection& collection,
                                                  const std::vector<uint64_t>& ids, size_t kept_max,
-                                                 EmbeddingEstimate* estimate) {
+                                                 const CallContext& context, EmbeddingEstimate* estimate) {
   std::vector<RawInput> kept;
   size_t kept_bytes = 0;
   int64_t bytes = 0, characters = 0;
   for (size_t i = 0; i < ids.size(); ++i) {  // One at a time: an input may be large.
+    LC_RETURN_IF_ERROR(CheckAlive(context, "estimate"));
     const absl::StatusOr<std::string> stored = store.Get(Table::kInputs, keys::Input(collection.number(), ids[i]));
     if (absl::IsNotFound(stored.status())) continue;
     LC_RETURN_IF_ERROR(stored.status());
@@ -82,21 +83,19 @@ void Try(const Context& engine, const Collection& collection, const GenerationRe
         engine, collection, generation, some, EmbedRole::kDocument,
         [](size_t i) { return StrCat("stored input ", i, " of the trial"); }, context);
   };
-  // The first one waits until the encoder has started.
-  absl::Time began = absl::Now();
-  for (const auto& some : {std::span(asked).first(1), std::span(asked).subspan(1)}) {
-    if (some.empty()) continue;
-    began = absl::Now();
-    const auto embedded = embed(some);
-    estimate->trial_error.Update(embedded.status());
-    if (!embedded.ok()) return;
-    estimate->trial_inputs = 0;
-    for (const absl::StatusOr<std::vector<float>>& one : *embedded) {
-      estimate->trial_inputs += one.ok() ? 1 : 0;
-      estimate->trial_error.Update(one.status());
-    }
-  }
+  // The first one waits until the encoder has started, and is embedded once more.
+  const absl::StatusOr<EmbeddedInputs> first = embed(std::span(asked).first(1));
+  estimate->trial_error = first.status();
+  if (!first.ok()) return;
+  const absl::Time began = absl::Now();
+  const absl::StatusOr<EmbeddedInputs> embedded = embed(asked);
   const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
+  estimate->trial_error = embedded.status();
+  if (!embedded.ok()) return;
+  for (const absl::StatusOr<std::vector<float>>& one : *embedded) {
+    estimate->trial_inputs += one.ok() ? 1 : 0;
+    estimate->trial_error.Update(one.status());
+  }
   if (seconds > 0) estimate->items_per_second = static_cast<double>(estimate->trial_inputs) / seconds;
 }
 
@@ -122,9 +121,17 @@ absl::StatusOr<EmbeddingEstimate> BackfillCalls::Estimate(const EstimateCall& ca
   estimate.items = ItemsWithout(generation->generation, collection.progress());
   const std::vector<uint64_t> ids = SampleItems(collection, generation->generation);
   estimate.sampled = static_cast<int64_t>(ids.size());
-  LC_ASSIGN_OR_RETURN(const std::vector<RawInput> inputs,
-                      ReadInputs(*context_.store, collection, ids, static_cast<size_t>(call.trial_max), &estimate));
-  if (!inputs.empty()) Try(context_, collection, *generation, inputs, context, &estimate);
+  LC_ASSIGN_OR_RETURN(
+      const std::vector<RawInput> inputs,
+      ReadInputs(*context_.store, collection, ids, static_cast<size_t>(call.trial_max), context, &estimate));
+  if (!inputs.empty()) {
+    CallContext part = context;  // A slow trial leaves time to answer without it.
+    const absl::Time now = absl::Now();
+    if (context.deadline != absl::InfiniteFuture()) part.deadline = now + (context.deadline - now) / 2;
+    Try(context_, collection, *generation, inputs, part, &estimate);
+  } else if (call.trial_max > 0 && estimate.with_input > 0) {
+    estimate.trial_error = FailedPrecondition(StrCat("each stored input is larger than ", kTrialBytesMax, " bytes"));
+  }
   return estimate;
 }
 

@@ -19,10 +19,14 @@ constexpr size_t kLooksACall = 128;
 constexpr double kQueriesASecond = 10'000;
 constexpr int64_t kRowsMin = 2 * int64_t{EmbeddingProfile::kRowsMin};
 constexpr int64_t kSampleRows = 2'048;
-constexpr int64_t kRowsToRefuse = 4'096;  // rows from which a generation was learnt well enough to refuse by it
-constexpr int64_t kRowsSettled = 16'384;  // rows up to which an alarm may mean that the first rows were of one kind
+// Rows up to which an alarm may mean that the first rows were of one kind. Nothing is refused before.
+constexpr int64_t kRowsSettled = 8'192;
+constexpr size_t kForeignParts = 20;  // One odd vector among more is no reason to refuse a call.
+constexpr size_t kMostOf = 8;         // looks that are enough to say what most of a call's vectors are like
+constexpr int64_t kNumbersMax = 16 << 20;
+constexpr absl::Duration kHold = absl::Minutes(1);
 constexpr absl::Duration kSilence = absl::Minutes(15);
-constexpr int64_t kAnchors = 62, kRowsAnAnchor = 75;  // past that a stream of rows is given
+constexpr int64_t kAnchors = 96, kRowsAnAnchor = 75;  // past that a stream of rows is given
 
 constexpr std::array kReasons = {ForeignReason::kDirections, ForeignReason::kSomeDirections, ForeignReason::kLengths,
                                  ForeignReason::kPlace};
@@ -66,10 +70,10 @@ std::vector<size_t> PlacesOf(size_t of, size_t wanted) {
   return places;
 }
 
-std::vector<std::string> AlarmsOf(const ForeignStream& stream) {
+std::vector<std::string> NamesOf(const std::array<bool, kForeignReasons>& alarms) {
   std::vector<std::string> names;
   for (const ForeignReason reason : kReasons) {
-    if (stream.alarm(reason)) names.emplace_back(ReasonName(reason));
+    if (alarms[static_cast<size_t>(reason)]) names.emplace_back(ReasonName(reason));
   }
   return names;
 }
@@ -111,33 +115,47 @@ ForeignFinding ModelWatch::LookAt(uint32_t generation, Of of, std::span<const st
   const std::vector<size_t> places = PlacesOf(vectors.size(), wanted);
   std::vector<std::optional<EmbeddingProfile::Look>> looks;
   for (const size_t place : places) looks.push_back(profile->At(vectors[place]));
-  Alarms alarms;
+  const bool only_directions = collection_->state()->record.metric == Metric::kCosine;
+  Alarms alarms{};
+  bool most_foreign = false, any_foreign = false;
   std::vector<ForeignReason> changes;
   {
     absl::MutexLock lock(&mu_);
     const auto watched = generations_.find(generation);
     if (watched == generations_.end() || watched->second.profile != profile) return finding;  // learnt anew meanwhile
     Stream& stream = rows ? watched->second.items : watched->second.queries;
-    std::vector<bool> is_new;
+    const absl::Time now = absl::Now();
+    size_t looked_at = 0, doubtful = 0, odd = 0;
     for (size_t i = 0; i < looks.size(); ++i) {
-      is_new.push_back(looks[i] && stream.of.Note(*looks[i], profile->axes(), DigestOf(vectors[places[i]]),
-                                                  of != Of::kRowsInSomeOrder));
+      if (!looks[i]) continue;
+      const bool by_time = of != Of::kRowsInSomeOrder;
+      if (!stream.of.Note(*looks[i], profile->axes(), DigestOf(vectors[places[i]]), by_time)) continue;
+      if (by_time) stream.noted_at = now;
+      stream.foreign += looks[i]->rare || looks[i]->odd_length ? 1 : 0;
     }
     for (size_t i = 0; i < looks.size(); ++i) {
       if (!looks[i]) continue;
-      ++finding.looked_at;
-      if (stream.of.IsForeign(*looks[i])) finding.foreign.push_back(places[i]);
-      if (is_new[i] && (looks[i]->rare || looks[i]->odd_length)) ++stream.foreign;
+      ++looked_at;
+      doubtful += ForeignStream::IsDoubtful(*looks[i]) ? 1 : 0;
+      if (!stream.of.IsForeign(*looks[i])) continue;
+      ++odd;
+      // Lengths change no answer where vectors are compared by their directions.
+      if (looks[i]->rare || !only_directions) finding.refused.push_back(places[i]);
     }
-    stream.noted_at = absl::Now();
-    changes = TakeChanges(stream);
-    finding.may_refuse = watched->second.rows >= kRowsToRefuse;
-    if (changes.empty() && !stream.of.any_alarm()) return finding;
+    changes = TakeChanges(stream, now);
+    if (changes.empty() && !stream.of.any_alarm()) return {};
     alarms = stream.of.alarms();
+    most_foreign =
+        alarms[static_cast<size_t>(ForeignReason::kDirections)] && looked_at >= kMostOf && 2 * doubtful >= looked_at;
+    any_foreign = odd > 0 || most_foreign;
+    if (watched->second.rows < kRowsSettled) finding.refused.clear();
+    finding.most_refused = most_foreign && watched->second.rows >= kRowsSettled;
+    finding.some_refused =
+        finding.most_refused || (!finding.refused.empty() && finding.refused.size() * kForeignParts >= looked_at);
   }
   const auto is_on = [&](ForeignReason reason) { return alarms[static_cast<size_t>(reason)]; };
   Log(generation, rows, alarms, changes);
-  if (finding.foreign.empty() && !is_on(ForeignReason::kPlace)) return finding;
+  if (!any_foreign && !is_on(ForeignReason::kPlace)) return {};
   std::vector<std::string> texts;
   for (const ForeignReason reason : kReasons) {
     if (is_on(reason)) texts.emplace_back(TextOf(reason));
@@ -147,11 +165,13 @@ ForeignFinding ModelWatch::LookAt(uint32_t generation, Of of, std::span<const st
   return finding;
 }
 
-std::vector<ForeignReason> ModelWatch::TakeChanges(Stream& stream) {
+std::vector<ForeignReason> ModelWatch::TakeChanges(Stream& stream, absl::Time now) {
   std::vector<ForeignReason> changes;
   for (const ForeignReason reason : kReasons) {
     bool& logged = stream.logged[static_cast<size_t>(reason)];
-    if (stream.of.alarm(reason) == logged) continue;
+    absl::Time& on_at = stream.on_at[static_cast<size_t>(reason)];
+    if (stream.of.alarm(reason)) on_at = now;
+    if (logged == (now - on_at < kHold)) continue;
     logged = !logged;
     changes.push_back(reason);
   }
@@ -189,6 +209,7 @@ absl::Status ModelWatch::Learn(Collection& collection, RowSamples& samples, cons
     absl::MutexLock lock(&mu_);
     watches_.store(false);
     generations_.clear();
+    tried_.clear();
     return absl::OkStatus();
   }
   EndSilentAlarms();
@@ -198,17 +219,20 @@ absl::Status ModelWatch::Learn(Collection& collection, RowSamples& samples, cons
     const uint32_t generation = record.generation;
     if (cancelled()) return absl::CancelledError("learning what embeddings have in common");
     const int64_t rows = record.retired ? 0 : collection.Pin()->VisibleRows(generation, generation);
-    bool due = rows >= kRowsMin;
+    bool due = rows >= std::max(kRowsMin, 2 * tried_[generation]);
     {
       absl::MutexLock lock(&mu_);
       if (record.retired) generations_.erase(generation);
       const auto known = generations_.find(generation);
       if (known != generations_.end()) {
         const bool alarmed = known->second.items.of.any_alarm() || known->second.queries.of.any_alarm();
-        due = due && rows >= 2 * known->second.rows && (!alarmed || rows < kRowsSettled);
+        due = due && (!alarmed || rows < kRowsSettled);
       }
     }
-    if (due) first.Update(LearnOne(collection, generation, rows, is_oldest, samples));
+    if (due) {
+      tried_[generation] = rows;
+      first.Update(LearnOne(collection, record, rows, is_oldest, samples));
+    }
     is_oldest = is_oldest && record.retired;
   }
   return first;
@@ -219,26 +243,28 @@ void ModelWatch::EndSilentAlarms() {
   absl::MutexLock lock(&mu_);
   for (auto& [generation, watched] : generations_) {
     for (Stream* const stream : {&watched.items, &watched.queries}) {
-      if (!stream->of.any_alarm() || now - stream->noted_at < kSilence) continue;
-      stream->of = {};
-      Log(generation, stream == &watched.items, stream->of.alarms(), TakeChanges(*stream));
+      if (stream->of.any_alarm() && now - stream->noted_at >= kSilence) stream->of = {};
+      Log(generation, stream == &watched.items, stream->of.alarms(), TakeChanges(*stream, now));
     }
   }
 }
 
-absl::Status ModelWatch::LearnOne(Collection& collection, uint32_t generation, int64_t rows, bool is_oldest,
+absl::Status ModelWatch::LearnOne(Collection& collection, const GenerationRecord& record, int64_t rows, bool is_oldest,
                                   RowSamples& samples) {
+  const uint32_t generation = record.generation;
+  const int64_t rows_max = kNumbersMax / record.space.dimension;  // so that long vectors take no more memory
   std::vector<std::vector<float>> sample, past;
   {
     const PinnedView view = collection.Pin();
-    LC_ASSIGN_OR_RETURN(sample, samples.Runs(*view, generation, kSampleRows, 1));
-    // Ids follow the writing of contents, which is when the oldest generation embedded them.
-    if (is_oldest) {
-      LC_ASSIGN_OR_RETURN(past, samples.Runs(*view, generation, kAnchors, kRowsAnAnchor));
-    }
+    LC_ASSIGN_OR_RETURN(sample, samples.Runs(*view, generation, std::min(kSampleRows, rows_max), 1));
   }
   std::optional<EmbeddingProfile> made = EmbeddingProfile::Make(sample);
   if (!made) return absl::OkStatus();  // The rows tell nothing, or what is known stays.
+  if (is_oldest && kAnchors * kRowsAnAnchor <= rows_max) {
+    // Ids follow the writing of contents, which is when the oldest generation embedded them.
+    const PinnedView view = collection.Pin();
+    LC_ASSIGN_OR_RETURN(past, samples.Runs(*view, generation, kAnchors, kRowsAnAnchor));
+  }
   Watched learnt;
   learnt.rows = rows;
   learnt.profile = std::make_shared<const EmbeddingProfile>(*std::move(made));
@@ -252,7 +278,7 @@ absl::Status ModelWatch::LearnOne(Collection& collection, uint32_t generation, i
   for (auto [to, from] : {std::pair{&learnt.items, &kept.items}, std::pair{&learnt.queries, &kept.queries}}) {
     to->foreign = from->foreign;
     to->logged = from->logged;
-    Log(generation, to == &learnt.items, to->of.alarms(), TakeChanges(*to));
+    to->on_at = from->on_at;
   }
   kept = std::move(learnt);
   watches_.store(true);
@@ -267,8 +293,8 @@ std::vector<ModelWatchStatus> ModelWatch::Status() const {
     status.generation = generation;
     status.rows_learnt = watched.rows;
     status.tells_directions = watched.profile->tells_directions();
-    status.rows = {watched.items.foreign, AlarmsOf(watched.items.of)};
-    status.queries = {watched.queries.foreign, AlarmsOf(watched.queries.of)};
+    status.rows = {watched.items.foreign, NamesOf(watched.items.logged)};
+    status.queries = {watched.queries.foreign, NamesOf(watched.queries.logged)};
   }
   return all;
 }

@@ -27,9 +27,9 @@ namespace lightcone::server {
 // What a call learns about its vectors.
 struct ForeignFinding {
   std::string warning;          // empty: none
-  std::vector<size_t> foreign;  // places of vectors for which an alarm about single vectors is on
-  size_t looked_at = 0;
-  bool may_refuse = false;  // enough rows were learnt to refuse by that
+  std::vector<size_t> refused;  // places of vectors that may be refused: so odd that right ones hardly are
+  bool most_refused = false;    // Most of them are foreign, so that all may be refused.
+  bool some_refused = false;    // One of twenty may be refused, or most.
 };
 
 // Learns what the rows of each generation have in common, and watches rows and queries, each as a stream.
@@ -62,9 +62,10 @@ class ModelWatch {
   using Alarms = std::array<bool, kForeignReasons>;
   struct Stream {
     ForeignStream of;
-    std::array<bool, kForeignReasons> logged{};
-    int64_t foreign = 0;       // vectors that the model hardly gives
-    absl::Time noted_at = {};  // time of the last vector
+    std::array<bool, kForeignReasons> logged{};       // alarms as log, status and metrics have them
+    int64_t foreign = 0;                              // vectors that the model hardly gives
+    absl::Time noted_at = {};                         // time of the last vector that counted
+    std::array<absl::Time, kForeignReasons> on_at{};  // time at which each alarm was last on
   };
   struct Watched {
     ProfilePtr profile;  // never nullptr
@@ -82,10 +83,12 @@ class ModelWatch {
   };
   enum class Of { kRowsByTime, kRowsInSomeOrder, kQueries };
   ForeignFinding LookAt(uint32_t generation, Of of, std::span<const std::span<const float>> vectors);
-  absl::Status LearnOne(Collection& collection, uint32_t generation, int64_t rows, bool is_oldest, RowSamples& samples);
+  absl::Status LearnOne(Collection& collection, const GenerationRecord& record, int64_t rows, bool is_oldest,
+                        RowSamples& samples);
   void EndSilentAlarms();
-  // Alarms that began or ended since the last call.
-  static std::vector<ForeignReason> TakeChanges(Stream& stream);
+  // Alarms that began since the last call, or ended and were off for a minute, so that they do not flap where right and
+  // foreign vectors take turns.
+  static std::vector<ForeignReason> TakeChanges(Stream& stream, absl::Time now);
   void Log(uint32_t generation, bool rows, const Alarms& alarms, std::span<const ForeignReason> changes) const;
   // "generation 2 (model 'e5', revision '2')", as its manifest names it.
   std::string NameOf(uint32_t generation) const;
@@ -95,6 +98,7 @@ class ModelWatch {
   mutable absl::Mutex mu_;
   std::map<uint32_t, Watched> generations_ ABSL_GUARDED_BY(mu_);
   Budget queries_ ABSL_GUARDED_BY(mu_);
+  std::map<uint32_t, int64_t> tried_;  // rows of generations at the last attempt to learn them; Learn only
 };
 
 }  // namespace lightcone::server

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <random>
 #include <string>
 
 #include "base/dcheck.h"
@@ -64,15 +65,20 @@ const LikenessKernel* RowSample::likeness() const {
 
 std::vector<uint64_t> SpreadRows(const IndexView& view, std::span<const uint32_t> generations, uint32_t view_generation,
                                  int64_t wanted) {
-  constexpr int64_t kLooksARow = 64;
+  constexpr int64_t kLooksARowMin = 4, kLooksARowMax = 64;
   std::vector<SampledRow> rows;
-  for (int64_t asked = wanted; asked <= kLooksARow * wanted; asked *= 4) {
+  for (int64_t asked = kLooksARowMin * wanted; asked <= kLooksARowMax * wanted; asked *= 4) {
     rows = view.SampleRows(generations, view_generation, asked);
     if (static_cast<int64_t>(rows.size()) >= wanted) break;
   }
   const size_t kept = std::min(rows.size(), static_cast<size_t>(wanted));
   std::vector<uint64_t> ids;
-  for (size_t i = 0; i < kept; ++i) ids.push_back(rows[i * rows.size() / kept].internal_id);
+  // Any of each part, so that what comes at equal distances, such as one subject after the other, is met as often.
+  std::minstd_rand random(1);
+  for (size_t i = 0; i < kept; ++i) {
+    const size_t begin = i * rows.size() / kept, end = (i + 1) * rows.size() / kept;
+    ids.push_back(rows[begin + random() % (end - begin)].internal_id);
+  }
   return ids;
 }
 

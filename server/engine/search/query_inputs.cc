@@ -1,6 +1,7 @@
 #include "server/engine/search/query_inputs.h"
 
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -94,7 +95,14 @@ std::vector<std::string> WatchModels(const Served& served, const GenerationRecor
   for (const auto& [of, looked_at] : by_generation) {
     const auto& [vectors, places] = looked_at;
     ForeignFinding finding = served.model_watch->LookAtQueries(of, vectors);
-    for (const size_t place : rejects&& finding.may_refuse ? finding.foreign : std::vector<size_t>()) {
+    // An older generation's vector ranks older items alone: that is no reason to give up the query.
+    const bool refuses = rejects && of == generation.generation;
+    std::vector<size_t> refused = refuses ? finding.refused : std::vector<size_t>();
+    if (refuses && finding.most_refused) {
+      refused.resize(vectors.size());
+      std::iota(refused.begin(), refused.end(), size_t{0});
+    }
+    for (const size_t place : refused) {
       (*queries)[places[place]].status = FailedPrecondition(
           StrCat("queries[", places[place], "]: ", finding.warning, "; the collection's foreign_vectors is 'reject'"));
     }

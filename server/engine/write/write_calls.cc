@@ -117,19 +117,14 @@ absl::Status PrepareItems(const Context& engine, const Collection& collection, c
 // The warning about vectors that do not look like the generation's; empty: none. FAILED_PRECONDITION names the first of
 // them where they are to be refused.
 absl::StatusOr<std::string> WatchModel(const Served& served, const WriteJob& job, bool refuses_foreign) {
-  // One odd vector among many is no reason to refuse the others.
-  constexpr size_t kForeignParts = 20;
   if (!served.model_watch->watches()) return std::string();
   std::vector<std::span<const float>> vectors;
   for (const PreparedItem& item : job.items) vectors.emplace_back(item.z);
   // A backfill writes in its own order, so that where its vectors lie moves with that.
   ForeignFinding finding = served.model_watch->LookAtRows(job.generation, vectors, /*by_time=*/!job.same_content);
-  const bool refused = refuses_foreign && finding.may_refuse && !finding.foreign.empty() &&
-                       finding.foreign.size() * kForeignParts >= finding.looked_at;
-  if (!refused) return std::move(finding.warning);
-  return FailedPrecondition(StrCat(ItemField(finding.foreign.front(), ""), " and ", finding.foreign.size() - 1,
-                                   " others of ", finding.looked_at, " vectors looked at: ", finding.warning,
-                                   "; the collection's foreign_vectors is 'reject'"));
+  if (!refuses_foreign || !finding.some_refused) return std::move(finding.warning);
+  const std::string which = finding.refused.empty() ? "items" : ItemField(finding.refused.front(), " and others");
+  return FailedPrecondition(StrCat(which, ": ", finding.warning, "; the collection's foreign_vectors is 'reject'"));
 }
 
 }  // namespace
