@@ -96,6 +96,8 @@ Request RequestOf(const Flags& flags) {
   LC_SET_FIELD(offset)
   LC_SET_FIELD(score_threshold)
   LC_SET_FIELD(distance_max)
+  LC_SET_FIELD(relevance_min)
+  LC_SET_FIELD(scale_generation)
   LC_SET_FIELD(require_generation)
   LC_SET_FIELD(default_ttl_ms)
   LC_SET_FIELD(exact)

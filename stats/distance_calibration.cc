@@ -160,6 +160,40 @@ absl::StatusOr<RelevanceFit> FitRelevance(const DistanceCounts& counts) {
   return RelevanceFit{scaled.intercept + scaled.steepness * mean / deviation, scaled.steepness / deviation};
 }
 
+void DistanceMoments::Add(double distance) {
+  ++count;
+  const double off = distance - mean;
+  mean += off / static_cast<double>(count);
+  squares += off * (distance - mean);
+}
+
+void DistanceMoments::Add(const DistanceMoments& other) {
+  if (other.count == 0) return;
+  const auto mine = static_cast<double>(count), others = static_cast<double>(other.count), both = mine + others;
+  const double off = other.mean - mean;
+  mean += off * others / both;
+  squares += other.squares + off * off * mine * others / both;
+  count += other.count;
+}
+
+double DistanceMoments::deviation() const { return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count)); }
+
+absl::StatusOr<DistanceCalibration> MatchNearest(const DistanceMoments& from, const DistanceMoments& to) {
+  for (const DistanceMoments* one : {&from, &to}) {
+    const double deviation = one->deviation();
+    if (!std::isfinite(deviation) || !std::isfinite(one->mean)) {
+      return FailedPrecondition("the nearest distances are too great to be matched");
+    }
+    // Equal distances may differ in their last bits.
+    if (!(deviation > 1e-12 * std::abs(one->mean))) return FailedPrecondition("all nearest distances are the same");
+  }
+  const double slope = to.deviation() / from.deviation();
+  const DistanceCalibration map{to.mean - slope * from.mean, slope};
+  const absl::Status valid = map.Validate();
+  if (!valid.ok()) return FailedPrecondition(MessageOf(valid));
+  return map;
+}
+
 absl::StatusOr<DistanceCalibration> Equate(const RelevanceFit& from, const RelevanceFit& to) {
   const DistanceCalibration map{(to.intercept - from.intercept) / to.steepness, from.steepness / to.steepness};
   const absl::Status valid = map.Validate();

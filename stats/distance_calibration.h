@@ -59,6 +59,21 @@ struct RelevanceFit {
 // separates the kinds, so that no steepness is great enough, or nearer items are not more often relevant.
 absl::StatusOr<RelevanceFit> FitRelevance(const DistanceCounts& counts);
 
+// Mean and spread of distances, summed up without cancellation (Welford 1962, Chan et al. 1983).
+struct DistanceMoments {
+  int64_t count = 0;
+  double mean = 0, squares = 0;  // squares: sum of squared differences from the mean
+
+  void Add(double distance);
+  void Add(const DistanceMoments& other);
+  double deviation() const;  // 0 without any
+};
+
+// Distances of the leg `from` -> distances of the leg `to`, by those of the nearest items of each query, relevant or
+// not: equal mean and equal deviation. Where few items are relevant the hits that are shown are told by these, not by
+// all distances. FAILED_PRECONDITION where either has no spread, or that is no map that Validate allows.
+absl::StatusOr<DistanceCalibration> MatchNearest(const DistanceMoments& from, const DistanceMoments& to);
+
 // Distances of the leg `from` -> distances of the leg `to` at which an item is as likely to be relevant (Platt 1999
 // makes probabilities of scores so): equal log odds, a_from - b_from d = a_to - b_to d', are
 //     d' = (a_to - a_from) / b_to + (b_from / b_to) d.

@@ -26,6 +26,7 @@ struct CollectionFlags {
   std::optional<bool> require_generation;
   std::optional<uint64_t> default_ttl_ms;
   std::string foreign_vectors;
+  std::optional<uint32_t> scale_generation;
   std::vector<std::string> payload_fields, drop;
 };
 
@@ -122,6 +123,9 @@ void ShowCollection(const Context& context, const v1::CollectionInfo& info, std:
   if (info.default_ttl_ms() > 0) {
     context.Print(StrCat("\nitems expire after ", static_cast<double>(info.default_ttl_ms()) / 1'000,
                          " s where an upsert says nothing\n"));
+  }
+  if (info.scale_generation() > 0) {
+    context.Print(StrCat("\nbounds of searches are in the distances of generation ", info.scale_generation(), "\n"));
   }
   context.Print(AlarmsText(info));
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
@@ -284,6 +288,9 @@ void AddUpdateFlags(CLI::App* app, CollectionFlags* flags) {
   AddRequireGeneration(app, flags);
   AddDefaultTtl(app, flags);
   AddForeignVectors(app, flags);
+  app->add_option("--scale-generation", flags->scale_generation,
+                  "Generation in whose distances the bounds of searches are given that say nothing else; 0: each "
+                  "hit's own");
   AddRequestId(app, &flags->request_id);
 }
 

@@ -27,10 +27,10 @@ struct SearchFlags {
   std::string group_by;
   uint32_t groups = 10, group_size = 3;
   std::optional<uint32_t> k;
-  uint32_t generation = 0, offset = 0, ef = 0, nprobe = 0, refresh_top = 0;
+  uint32_t generation = 0, offset = 0, ef = 0, nprobe = 0, refresh_top = 0, scale_generation = 0;
   std::vector<std::string> older_vectors;
   uint64_t wait_for_sequence = 0;
-  std::optional<double> target_recall, score_threshold, distance_max;
+  std::optional<double> target_recall, score_threshold, distance_max, relevance_min;
   PayloadFlags fields;
   bool embed_older = false, exact = false, with_payload = false, with_vector = false, profile = false;
 };
@@ -128,8 +128,10 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload, bo
     }
     json["results"].push_back(std::move(one));
   }
-  json.update(FieldsJson(response, {"serving_generation", "canary", "out_of_reach", "partial", "reach_overridden",
-                                    "sequence", "older_error", "warnings"}));
+  json.update(
+      FieldsJson(response, {"serving_generation", "canary", "out_of_reach", "partial", "reach_overridden", "sequence",
+                            "older_error", "warnings", "scale_generation?", "unscaled_generations"}));
+  if (response.bounds_size() > 0) json["bounds"] = ListJson(response.bounds(), {"generation", "fused", "distance_max"});
   if (response.has_refresh()) {
     json["refresh"] = FieldsJson(response.refresh(), {"candidates", "refreshed", "without_input", "late", "over_budget",
                                                       "failed", "changed", "error"});
@@ -144,6 +146,11 @@ std::string HitsText(const google::protobuf::RepeatedPtrField<v1::Hit>& hits, bo
       std::any_of(hits.begin(), hits.end(), [](const v1::Hit& hit) { return hit.score() != -hit.distance(); });
   std::vector<std::string> head = {"rank", "id", "distance", "generation", "uncertainty"};
   if (calibrated) head.push_back("score");
+  const auto any = [&hits](auto has) { return std::any_of(hits.begin(), hits.end(), has); };
+  const bool relevance = any([](const v1::Hit& hit) { return hit.has_relevance(); });
+  const bool scaled = any([](const v1::Hit& hit) { return hit.has_scaled_distance(); });
+  if (relevance) head.push_back("relevance");
+  if (scaled) head.push_back("scaled distance");
   if (with_payload) head.push_back("payload");
   Table table(std::move(head));
   for (int rank = 0; rank < hits.size(); ++rank) {
@@ -151,6 +158,8 @@ std::string HitsText(const google::protobuf::RepeatedPtrField<v1::Hit>& hits, bo
     std::vector<std::string> row = {StrCat(rank + 1), ItemIdText(hit.id()), Number(hit.distance()),
                                     StrCat(hit.generation()), Number(hit.uncertainty())};
     if (calibrated) row.push_back(Number(hit.score()));
+    if (relevance) row.push_back(hit.has_relevance() ? Number(hit.relevance()) : "");
+    if (scaled) row.push_back(hit.has_scaled_distance() ? Number(hit.scaled_distance()) : "");
     if (with_payload) row.push_back(hit.payload_json().empty() ? "{}" : hit.payload_json());
     table.Add(std::move(row));
   }
@@ -194,6 +203,15 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload, bo
   if (response.partial()) text += "partial: not everything was seen\n";
   if (!response.older_error().empty()) text += StrCat("not ranked by both: ", response.older_error(), "\n");
   for (const std::string& warning : response.warnings()) text += StrCat("warning: ", warning, "\n");
+  for (const auto& bound : response.bounds()) {
+    text += StrCat("hits of generation ", bound.generation(), bound.fused() ? ", ranked by two vectors" : "",
+                   ": distance at most ", Number(bound.distance_max()), ", by the bound on the scale of generation ",
+                   response.scale_generation(), "\n");
+  }
+  for (const uint32_t generation : response.unscaled_generations()) {
+    text += StrCat("hits of generation ", generation, " have no distance on the scale of generation ",
+                   response.scale_generation(), ": no validation measured them\n");
+  }
   if (response.has_refresh()) text += RefreshText(response.refresh());
   if (response.has_profile()) text += StrCat("\n", ProfileText(response.profile()));
   return text;
@@ -251,6 +269,10 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
   app->add_option("--offset", flags->offset, "Nearest hits to leave out")->capture_default_str();
   app->add_option("--score-threshold", flags->score_threshold, "Least score of a hit");
   app->add_option("--distance-max", flags->distance_max, "Greatest distance of a hit");
+  app->add_option("--relevance-min", flags->relevance_min, "Least chance that a hit is relevant, 0 to 1");
+  app->add_option("--scale-generation", flags->scale_generation,
+                  "Generation in whose distances --distance-max and --score-threshold are given; 0: the collection's "
+                  "setting");
   AddFilter(app, &flags->filter);
   app->add_option("--group-by", flags->group_by, "PATH of a payload field: shows groups of hits that share its value");
   app->add_option("--groups", flags->groups, "Most groups, with --group-by")->capture_default_str();

@@ -59,7 +59,7 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json = FieldsJson(info, {"name", "geometry"});
   if (info.geometry() == v1::GEOMETRY_LORENTZ) json["curvature"] = info.curvature();
   json.update(FieldsJson(info, {"items", "active_generation", "generations", "require_generation", "default_ttl_ms",
-                                "foreign_vectors", "model_watch"}));
+                                "foreign_vectors", "scale_generation", "model_watch"}));
   ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
     const auto* field = v1::IndexSettings::descriptor()->FindFieldByName(one.name);
     if (field != nullptr) json["index"][one.name] = FieldJson(info.index(), *field);
@@ -122,7 +122,8 @@ OrderedJson StoredItemJson(const v1::StoredItem& item) {
 }
 
 OrderedJson HitJson(const v1::Hit& hit, bool with_payload) {
-  OrderedJson json = FieldsJson(hit, {"id", "distance", "score", "generation", "uncertainty"});
+  OrderedJson json =
+      FieldsJson(hit, {"id", "distance", "score", "generation", "uncertainty", "relevance?", "scaled_distance?"});
   if (with_payload) json["payload"] = PayloadJson(hit.payload_json());
   json.update(FieldsJson(hit, {"vector?"}));
   return json;

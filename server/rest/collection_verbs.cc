@@ -123,6 +123,7 @@ json InfoOf(const CollectionStatus& status, int dimension) {
            {{"metric", MetricName(status.metric)},
             {"active_generation", status.active_generation},
             {"default_ttl_seconds", static_cast<double>(status.default_ttl_ms) / 1'000},
+            {"scale_generation", status.scale_generation},
             {"sequence", status.sequence}}}};
 }
 

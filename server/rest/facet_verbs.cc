@@ -97,7 +97,7 @@ Answer RunGroups(const RestCall& call, const Fields& body, PointQuery query) {
     const std::string id = flag ? StrCat("\"", ValueText(one.value), "\"") : ValueText(one.value);
     groups.push_back(StrCat("{\"id\":", id, ",\"hits\":", ListText(hits), "}"));
   }
-  return StrCat("{\"groups\":", ListText(groups), "}");
+  return StrCat("{\"groups\":", ListText(groups), ExtrasText(query), "}");
 }
 
 }  // namespace

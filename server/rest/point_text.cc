@@ -112,7 +112,9 @@ std::string ScoredPointText(const EngineHit& hit, double score, const PointParts
   std::string out = StrCat("{\"id\":", PointIdText(hit.id), ",\"version\":0,\"score\":", NumberJson(score));
   AppendParts({hit.id, hit.payload_json, hit.vector}, parts, &out);
   return StrCat(out, ",\"lightcone\":{\"generation\":", hit.generation,
-                ",\"uncertainty\":", NumberJson(hit.uncertainty), ",\"score\":", NumberJson(hit.score), "}}");
+                ",\"uncertainty\":", NumberJson(hit.uncertainty), ",\"score\":", NumberJson(hit.score),
+                hit.relevance ? StrCat(",\"relevance\":", NumberJson(*hit.relevance)) : "",
+                hit.scaled_distance ? StrCat(",\"distance\":", NumberJson(hit.distance)) : "", "}}");
 }
 
 std::string ListText(const std::vector<std::string>& texts) { return StrCat("[", absl::StrJoin(texts, ","), "]"); }

@@ -30,6 +30,10 @@ absl::Status ReadParams(const RestCall& call, const Fields& body, SearchCall* se
   LC_ASSIGN_OR_RETURN(const int64_t ef, params.Whole("hnsw_ef", 0, 0, call.engine.options().limits.ef_max));
   search->ef = search->exact ? 0 : static_cast<int>(ef);
   LC_ASSIGN_OR_RETURN(search->embed_older, params.Flag("embed_older", false));
+  LC_ASSIGN_OR_RETURN(search->relevance_min, params.Number("relevance_min"));
+  LC_ASSIGN_OR_RETURN(const int64_t scale,
+                      params.Whole("scale_generation", 0, 0, std::numeric_limits<uint32_t>::max()));
+  search->scale_generation = static_cast<uint32_t>(scale);
   LC_ASSIGN_OR_RETURN(search->refresh_top, params.Whole("refresh_top", 0, 0, std::numeric_limits<uint32_t>::max()));
   return absl::OkStatus();
 }
@@ -183,13 +187,15 @@ absl::Status ReadExamples(const RestCall& call, const Fields& examples, PointQue
 }
 
 std::string HitText(Metric metric, const EngineHit& hit, const PointParts& parts) {
-  return ScoredPointText(hit, ScoreOf(metric, hit.distance), parts);
+  return ScoredPointText(hit, ScoreOf(metric, hit.scaled_distance.value_or(hit.distance)), parts);
 }
 
 std::string ExtrasText(const PointQuery& query) {
   std::string older;
   if (!query.older_error.empty()) older = ",\"older_error\":" + TextOfJson(json(query.older_error));
   if (!query.warnings.empty()) older += ",\"warnings\":" + TextOfJson(json(query.warnings));
+  if (query.scale_generation != 0) older += StrCat(",\"scale_generation\":", query.scale_generation);
+  if (!query.unscaled.empty()) older += ",\"unscaled_generations\":" + TextOfJson(json(query.unscaled));
   if (!query.refresh) return older;
   const SearchRefresh& refresh = *query.refresh;
   const json shown = {{"candidates", refresh.candidates},
@@ -219,6 +225,8 @@ absl::StatusOr<QueryAnswer> AnswerPointQuery(const RestCall& call, PointQuery* q
   query->refresh = std::move(answer.refresh);
   query->older_error = std::move(answer.older_error);
   query->warnings = std::move(answer.warnings);
+  query->scale_generation = answer.scale_generation;
+  query->unscaled = std::move(answer.unscaled);
   return std::move(found);
 }
 

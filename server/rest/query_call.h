@@ -23,6 +23,8 @@ struct PointQuery {
   std::optional<SearchRefresh> refresh;   // what the answer says of params.refresh_top
   std::string older_error;                // what it says of params.embed_older
   std::vector<std::string> warnings;      // what it says of the query's model
+  uint32_t scale_generation = 0;          // generation whose distances scores come from; 0: each hit's own
+  std::vector<uint32_t> unscaled;         // SearchAnswer::unscaled
 };
 
 // Reads everything but the query itself: filter, limit, offset, params, score_threshold and the parts of the hits. The

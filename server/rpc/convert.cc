@@ -418,6 +418,8 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   call.offset = request.offset();
   if (request.has_score_threshold()) call.score_threshold = request.score_threshold();
   if (request.has_distance_max()) call.distance_max = request.distance_max();
+  if (request.has_relevance_min()) call.relevance_min = request.relevance_min();
+  call.scale_generation = request.scale_generation();
   call.payload = FromWire(request.payload());
   if (request.has_group_by()) call.group_by = FromWire(request.group_by());
   call.refresh_top = request.refresh_top();

@@ -222,6 +222,7 @@ absl::StatusOr<UpdateCollectionCall> FromWire(const v1::UpdateRequest& request) 
   if (request.foreign_vectors() != v1::FOREIGN_VECTORS_UNSPECIFIED) {
     LC_ASSIGN_OR_RETURN(call.foreign_vectors, FromWire(request.foreign_vectors()));
   }
+  if (request.has_scale_generation()) call.scale_generation = request.scale_generation();
   return call;
 }
 
@@ -300,6 +301,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   out->set_require_generation(status.require_generation);
   out->set_default_ttl_ms(static_cast<uint64_t>(status.default_ttl_ms));
   out->set_foreign_vectors(ToWire(status.foreign_vectors));
+  out->set_scale_generation(status.scale_generation);
   for (const ModelWatchStatus& watched : status.model_watch) ToWire(watched, out->add_model_watch());
   out->set_index_choice(status.index_choice);
   if (!status.index_error.ok()) out->set_index_error(MessageOf(status.index_error));

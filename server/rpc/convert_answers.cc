@@ -63,6 +63,8 @@ void HitToWire(EngineHit hit, v1::Hit* to) {
   to->set_uncertainty(hit.uncertainty);
   to->set_payload_json(std::move(hit.payload_json));
   if (!hit.vector.empty()) server::ToWire(hit.vector, to->mutable_vector());
+  if (hit.relevance) to->set_relevance(*hit.relevance);
+  if (hit.scaled_distance) to->set_scaled_distance(*hit.scaled_distance);
 }
 
 v1::SearchPlan PlanOf(SearchPlan plan) {
@@ -171,6 +173,14 @@ void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
   out->set_canary(answer.canary);
   if (answer.profile) ToWire(*answer.profile, out->mutable_profile());
   out->set_older_error(std::move(answer.older_error));
+  out->set_scale_generation(answer.scale_generation);
+  for (const ScaledBound& bound : answer.bounds) {
+    v1::SearchResponse::ScaledBound* to = out->add_bounds();
+    to->set_generation(bound.item_generation);
+    to->set_fused(bound.fused);
+    to->set_distance_max(bound.distance_max);
+  }
+  out->mutable_unscaled_generations()->Assign(answer.unscaled.begin(), answer.unscaled.end());
   if (answer.refresh) ToWire(std::move(*answer.refresh), out->mutable_refresh());
   out->mutable_warnings()->Assign(answer.warnings.begin(), answer.warnings.end());
 }

@@ -47,6 +47,11 @@ TEST(Records, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(DecodeCollection(ignoring)->foreign_vectors, ForeignVectors::kIgnore);
   ignoring.replace(ignoring.find("\"foreign_vectors\":2"), 19, "\"foreign_vectors\":3");
   EXPECT_TRUE(Fails(DecodeCollection(ignoring), Code::kDataLoss, {"'foreign_vectors'"}));
+  collection.foreign_vectors = ForeignVectors::kWarn;
+  collection.scale_generation = collection.last_generation;
+  EXPECT_EQ(DecodeCollection(Encode(collection))->scale_generation, collection.last_generation);
+  collection.scale_generation = collection.last_generation + 1;
+  EXPECT_TRUE(Fails(DecodeCollection(Encode(collection)), Code::kDataLoss, {"'scale_generation'"}));
   generation.compatible_prefix = 5;
   EXPECT_EQ(DecodeGeneration(Encode(generation))->compatible_prefix, 5);
   const AdapterRecord adapter{1, 2, 9, 77, std::string("bytes\n\0\xff", 8)};

@@ -181,6 +181,11 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   pair.own_cmc1_gain = Estimate{0.5, 0.25, 0.75, 9};
   pair.p_com_map = 0.4;
   pair.p_com_map_interval = {0.4, 0.3, 0.55, 9};
+  RelevanceCurve curve;
+  curve.points = {{0.5, 0.75}, {1, 0.25}};
+  for (size_t i = 0; i < RelevanceCurve::kQuantiles; ++i) curve.quantiles.push_back(0.1 * static_cast<double>(i));
+  report.new_relevance = pair.old_relevance = pair.ways[0].relevance = curve;
+  report.kept_relevance[7] = curve;
   report.pairs.push_back(pair);
   const std::string bytes = Encode(report);
   const auto read = DecodeValidation(bytes);
@@ -192,12 +197,18 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   EXPECT_EQ(read->pairs.at(0).ways.at(0).figures.ndcg10.value, 0.5);
   EXPECT_EQ(read->pairs.at(0).ways.at(0).figures.mrr.samples, 0);
   EXPECT_EQ(read->pairs.at(0).own_cmc1_gain->high, 0.75);
+  EXPECT_EQ(read->new_relevance, curve);
+  EXPECT_EQ(read->kept_relevance, report.kept_relevance);
+  EXPECT_EQ(read->pairs.at(0).old_relevance, curve);
+  EXPECT_EQ(read->pairs.at(0).ways.at(0).relevance, curve);
   const auto decode_with = [&](const std::string& was, const std::string& is) {
     std::string bad = bytes;
     bad.replace(bad.find(was), was.size(), is);
     return DecodeValidation(bad);
   };
   EXPECT_TRUE(Fails(decode_with("\"passed\":true", "\"passed\":1234"), Code::kDataLoss, {"passed"}));
+  EXPECT_EQ(decode_with("[0.75,0.25]", "[0.75,0.85]").status().code(), Code::kDataLoss);
+  EXPECT_EQ(decode_with("[0.75,0.25]", "[0.75]").status().code(), Code::kDataLoss);
   EXPECT_EQ(decode_with("\"item\"", "\"both\"").status().code(), Code::kDataLoss);
   EXPECT_TRUE(Fails(decode_with("\"every_item\":true", "\"every_item\":1234"), Code::kDataLoss, {"pairs"}));
   EXPECT_TRUE(Fails(decode_with("\"missed\":0.25", "\"missed\":true"), Code::kDataLoss, {"pairs"}));

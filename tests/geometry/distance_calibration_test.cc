@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -168,6 +169,43 @@ TEST(Equate, IsNoMapWhereItWouldBeNone) {
   EXPECT_TRUE(refused({1, 1}, {1, 1e-9}));
   EXPECT_TRUE(refused({std::nan(""), 1}, {1, 1}));
   EXPECT_TRUE(refused({1e30, 1}, {1, 1}));
+}
+
+TEST(MatchNearest, GivesOneLegTheMeanAndDeviationOfTheOther) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  // Far from 0, where sums of squares would cancel; in parts, as halves of probes are added.
+  DistanceMoments from, to, part;
+  std::vector<double> given;
+  for (int i = 0; i < 2'000; ++i) {
+    const double z = normal(random);
+    given.push_back(1e8 + 0.5 * z);
+    (i % 3 == 0 ? part : from).Add(given.back());
+    to.Add(3 + 2 * z);
+  }
+  from.Add(part);
+  EXPECT_EQ(from.count, 2'000);
+  const auto map = MatchNearest(from, to);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_NEAR(map->slope, 4, 1e-6);
+  DistanceMoments mapped;
+  for (const double d : given) mapped.Add(map->Of(d));
+  EXPECT_NEAR(mapped.mean, to.mean, 1e-6);
+  EXPECT_NEAR(mapped.deviation(), to.deviation(), 1e-6);
+}
+
+TEST(MatchNearest, SaysWhatDistancesAreNotGoodFor) {
+  DistanceMoments spread, alike, none;
+  for (int i = 0; i < 9; ++i) spread.Add(i), alike.Add(0.1);
+  for (const auto& [from, to] : {std::pair(alike, spread), std::pair(spread, alike), std::pair(none, spread)}) {
+    EXPECT_THAT(std::string(MatchNearest(from, to).status().message()), HasSubstr("the same"));
+  }
+  DistanceMoments far = spread;
+  far.Add(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(MatchNearest(far, spread).status().code(), absl::StatusCode::kFailedPrecondition);
+  DistanceMoments huge = spread;
+  huge.squares = 1e30;
+  EXPECT_THAT(std::string(MatchNearest(spread, huge).status().message()), HasSubstr("slope"));
 }
 
 TEST(DistanceCalibration, NamesTheNumberThatCannotBe) {

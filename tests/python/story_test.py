@@ -44,6 +44,15 @@ class Story(unittest.TestCase):
                 "docs", range(ITEMS), models.old[:ITEMS], ({"topic": int(models.topic[i])} for i in range(ITEMS))
             )
             before = share(client, models.old)
+            threshold = float(np.median(client.search_many("docs", models.old[ITEMS:], k=20).distances))
+
+            def right_within(z, **how):
+                answers = client.search_many("docs", z[ITEMS:], k=100, with_payload=True, **how)
+                return sum(
+                    hit.payload["topic"] == models.topic[query] for query, answer in zip(queries, answers) for hit in answer
+                )
+
+            found_before = right_within(models.old, distance_max=threshold)
 
             embedded = []
 
@@ -61,6 +70,16 @@ class Story(unittest.TestCase):
             self.assertIn("generation 2 serves", told)
             first = share(client, models.new)
             self.assertGreater(first, before - 0.02, "the new model searches the old gallery from the first minute")
+            found = right_within(models.new, distance_max=threshold, scale_generation=1)
+            self.assertAlmostEqual(found / found_before, 1, delta=0.25, msg="a threshold outlives its model")
+            collection = client.update_collection("docs", scale_generation=1)
+            self.assertEqual(collection.message.scale_generation, 1)
+            self.assertEqual(right_within(models.new, distance_max=threshold), found)
+            hit = client.search("docs", models.new[ITEMS], k=1)[0]
+            self.assertIsNotNone(hit.scaled_distance)
+            self.assertTrue(0 <= hit.relevance <= 1)
+            with self.assertRaisesRegex(lightcone.InvalidArgument, "relevance_min"):
+                client.search("docs", models.new[ITEMS], relevance_min=2)
 
             reports = []
             report = lightcone.worker.run(client, "docs", embed, batch=50, see=reports.append)
@@ -68,6 +87,8 @@ class Story(unittest.TestCase):
             self.assertEqual(client.backfill_status("docs").state, "done")
             self.assertEqual(client.count("docs").generations, {2: ITEMS})
             self.assertGreaterEqual(share(client, models.new), first - 0.01)
+            found = right_within(models.new, distance_max=threshold)
+            self.assertAlmostEqual(found / found_before, 1, delta=0.25, msg="after the last item was embedded anew")
 
             self.assertEqual(client.rollback("docs", reason="a test").generation, 1)
             self.assertAlmostEqual(share(client, models.old), before, delta=1e-9)

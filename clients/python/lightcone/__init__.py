@@ -32,6 +32,7 @@ from .types import (
     Job,
     Probe,
     Refresh,
+    ScaledBound,
     Sampled,
     SearchAnswer,
     SearchAnswers,

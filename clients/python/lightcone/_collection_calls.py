@@ -72,6 +72,32 @@ class CollectionCalls(Calls):
         """Reads a collection's state."""
         return self._collection_call("Collections/Get", _wire.message("CollectionsGetRequest")(name=name), timeout)
 
+    def update_collection(
+        self,
+        name: str,
+        *,
+        require_generation: Optional[bool] = None,
+        default_ttl: Optional[float] = None,
+        foreign_vectors: Optional[str] = None,
+        scale_generation: Optional[int] = None,
+        timeout: Optional[float] = None,
+    ) -> types.Collection:
+        """Changes settings of a collection; None leaves one as it is.
+
+        Args:
+            require_generation, default_ttl, foreign_vectors: as `create_collection` takes them; a `default_ttl` of 0
+                keeps items.
+            scale_generation: the generation in whose distances the bounds of searches are given that name none;
+                0: each hit's own.
+        """
+        request = _wire.message("UpdateRequest")(request_id=request_id(), collection=name)
+        default_ttl_ms = types.ttl_ms_of(default_ttl, 1)[0]
+        given(request, require_generation=require_generation, default_ttl_ms=default_ttl_ms)
+        given(request, scale_generation=scale_generation)
+        if foreign_vectors is not None:
+            request.foreign_vectors = _wire.number_of("ForeignVectors", "FOREIGN_VECTORS_", foreign_vectors)
+        return self._collection_call("Collections/Update", request, timeout)
+
     def rebuild(
         self, collection: str, index: Mapping[str, Any], *, wait: bool = False, timeout: Optional[float] = None
     ) -> types.Collection:

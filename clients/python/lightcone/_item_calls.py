@@ -390,6 +390,8 @@ class ItemCalls(Calls):
         offset: int = 0,
         score_threshold: Optional[float] = None,
         distance_max: Optional[float] = None,
+        relevance_min: Optional[float] = None,
+        scale_generation: int = 0,
         with_payload: Union[bool, Sequence[str]] = True,
         with_vector: bool = False,
         adapter_mode: str = "unspecified",
@@ -415,6 +417,9 @@ class ItemCalls(Calls):
             exact: scan everything; the answer equals brute force.
             offset: nearest hits that the answer leaves out.
             score_threshold, distance_max: least score and greatest distance of a hit.
+            relevance_min: least chance that a hit is relevant, 0 to 1 (``Hit.relevance``).
+            scale_generation: the generation in whose distances these bounds are given, so that they outlive it;
+                0: the collection's setting.
             with_payload: whether hits have payloads, or the paths of the fields that they have.
             ef, nprobe, target_recall: breadth of the search; the default finds at least 95 % of the true nearest.
             wait_for_sequence: sequence of a write that the search must see.
@@ -446,6 +451,8 @@ class ItemCalls(Calls):
             offset=offset,
             score_threshold=score_threshold,
             distance_max=distance_max,
+            relevance_min=relevance_min,
+            scale_generation=scale_generation,
             with_payload=with_payload,
             with_vector=with_vector,
             adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),
@@ -478,6 +485,8 @@ class ItemCalls(Calls):
         offset: int = 0,
         score_threshold: Optional[float] = None,
         distance_max: Optional[float] = None,
+        relevance_min: Optional[float] = None,
+        scale_generation: int = 0,
         with_payload: Union[bool, Sequence[str]] = False,
         with_vector: bool = False,
         adapter_mode: str = "unspecified",
@@ -513,6 +522,8 @@ class ItemCalls(Calls):
             offset=offset,
             score_threshold=score_threshold,
             distance_max=distance_max,
+            relevance_min=relevance_min,
+            scale_generation=scale_generation,
             with_payload=with_payload,
             with_vector=with_vector,
             adapter_mode=_wire.number_of("AdapterMode", "ADAPTER_MODE_", adapter_mode),

@@ -55,7 +55,12 @@ class ItemQuery:
 
 @dataclass(frozen=True)
 class Hit:
-    """One found item. `score` orders hits, highest first, on one scale over all generations."""
+    """One found item. `score` orders hits, highest first, on one scale over all generations.
+
+    Attributes:
+        relevance: chance that the item is relevant, 0 to 1; None where no validation measured it.
+        scaled_distance: the distance on the scale of the search's `scale_generation`; None without one.
+    """
 
     id: ItemId
     score: float
@@ -64,6 +69,8 @@ class Hit:
     uncertainty: float
     payload: Payload
     vector: Optional[np.ndarray] = None
+    relevance: Optional[float] = None
+    scaled_distance: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,15 @@ class HitGroup:
 
     value: Union[str, int, bool]
     hits: List[Hit]
+
+
+@dataclass(frozen=True)
+class ScaledBound:
+    """Greatest distance of hits of a generation, `fused` if two vectors rank them, by a bound on another's scale."""
+
+    generation: int
+    fused: bool
+    distance_max: float
 
 
 @dataclass(frozen=True)
@@ -112,6 +128,9 @@ class SearchAnswer:
         older_error: with `embed_older`, the first error of an older generation's encoder, whose vector is missing.
         warnings: reasons to doubt that the queries come from the generation's model, each also a
             `ForeignVectorsWarning`.
+        scale_generation: the generation in whose distances the bounds were given; 0: each hit's own.
+        bounds: what bounds on that scale became for hits of each generation.
+        unscaled_generations: generations whose hits have no `scaled_distance`, since no validation measured them.
     """
 
     hits: List[Hit]
@@ -125,6 +144,9 @@ class SearchAnswer:
     refresh: Optional[Refresh] = None
     older_error: str = ""
     warnings: Tuple[str, ...] = ()
+    scale_generation: int = 0
+    unscaled_generations: Tuple[int, ...] = ()
+    bounds: Tuple[ScaledBound, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -462,6 +484,8 @@ def hits_of(hits: Any) -> List[Hit]:
             hit.uncertainty,
             payload_of(hit.payload_json),
             vector_of(hit.vector),
+            hit.relevance if hit.HasField("relevance") else None,
+            hit.scaled_distance if hit.HasField("scaled_distance") else None,
         )
         for hit in hits
     ]
@@ -517,6 +541,9 @@ def search_answers(response: Any, k: int) -> SearchAnswers:
                 refreshed,
                 response.older_error,
                 doubts,
+                response.scale_generation,
+                tuple(response.unscaled_generations),
+                tuple(ScaledBound(one.generation, one.fused, one.distance_max) for one in response.bounds),
             )
         )
     return SearchAnswers(answers, k)

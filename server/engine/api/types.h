@@ -131,6 +131,8 @@ struct SearchCall {
   int64_t offset = 0;                     // nearest hits that are left out; with k at most limits.k_max
   std::optional<double> score_threshold;  // least score of a hit
   std::optional<double> distance_max;     // greatest distance of a hit
+  std::optional<double> relevance_min;    // least EngineHit::relevance of a hit, 0 .. 1
+  uint32_t scale_generation = 0;          // generation whose distances bounds mean; 0: the collection's setting
   PayloadSelection payload;               // needs with_payload
   std::string model = {};                 // model that made the vectors; empty: not said
   std::optional<GroupBy> group_by = {};   // groups of hits in place of hits; `k` and `offset` are 0
@@ -163,8 +165,10 @@ struct EngineHit {
   double uncertainty = 0;
   std::string payload_json;
   std::vector<float> vector;
-  std::string segment = {};  // kind of the index segment that held it: "growing", "hnsw" ...
-  uint64_t internal_id = 0;  // content that was found
+  std::string segment = {};                    // kind of the index segment that held it: "growing", "hnsw" ...
+  uint64_t internal_id = 0;                    // content that was found
+  std::optional<double> relevance = {};        // chance that it is relevant, 0 .. 1
+  std::optional<double> scaled_distance = {};  // distance on the scale of SearchAnswer::scale_generation
 };
 
 // Value of a payload field that stands for a group or is counted.
@@ -193,6 +197,13 @@ struct SearchRefresh {
   std::string error;          // first error of the encoder; empty: none
 };
 
+// What bounds on the distances of one generation mean for the hits of another.
+struct ScaledBound {
+  uint32_t item_generation = 0;
+  bool fused = false;  // whether it is of hits that the vectors of two generations rank
+  double distance_max = 0;
+};
+
 struct SearchAnswer {
   std::vector<QueryAnswer> results;
   uint32_t serving_generation = 0;
@@ -206,6 +217,9 @@ struct SearchAnswer {
   std::string older_error = {};               // first error of an older generation's encoder, with embed_older
   std::optional<SearchRefresh> refresh = {};  // set where the call has refresh_top
   std::vector<std::string> warnings = {};
+  uint32_t scale_generation = 0;         // generation whose distances the bounds mean; 0: each hit's own
+  std::vector<ScaledBound> bounds = {};  // bounds that distance_max and score_threshold became
+  std::vector<uint32_t> unscaled = {};   // generations whose hits have no scaled_distance, not being measured
 };
 
 struct StoredItem {
@@ -280,6 +294,7 @@ struct UpdateCollectionCall {
   std::optional<bool> require_generation;
   std::optional<int64_t> default_ttl_ms = {};
   std::optional<ForeignVectors> foreign_vectors = {};
+  std::optional<uint32_t> scale_generation = {};
 };
 
 // Payload indexes to add and to drop, online.
@@ -311,6 +326,7 @@ struct CollectionStatus {
   bool require_generation = false;  // an upsert of vectors must name their generation
   int64_t default_ttl_ms = 0;       // UpsertItem::ttl_ms where an upsert says nothing; 0: items stay
   ForeignVectors foreign_vectors = ForeignVectors::kWarn;
+  uint32_t scale_generation = 0;              // generation whose distances bounds of searches mean; 0: each hit's own
   std::vector<ModelWatchStatus> model_watch;  // watch of each generation that was learnt
   uint64_t items_expired = 0;                 // items that expired and were removed since the start; for metrics
   uint32_t active_generation = 0;             // 0: none yet

@@ -14,6 +14,7 @@
 #include "server/engine/api/types.h"
 #include "stats/bootstrap.h"
 #include "stats/distance_calibration.h"
+#include "stats/relevance_curve.h"
 
 namespace lightcone::server {
 
@@ -71,6 +72,9 @@ struct WayReport {
   // The older generation's own query beside `way`, with this share: distances are those of a DistanceFusion. The
   // figures of each half of the probes are by the share that the other half chose, the share itself is chosen by all.
   std::optional<OlderShare> older;
+  // What its distances to the older items say (stats/relevance_curve.h). nullopt: too little was relevant to tell, or
+  // the report is an older server's.
+  std::optional<RelevanceCurve> relevance;
 
   bool calibrated() const { return calibration && calibration->wins; }
   // What a partly backfilled gallery would do as searches rank it.
@@ -98,7 +102,8 @@ struct PairReport {
   // The new generation embedded every item: nothing of the older one is served. Its way is the new one's own queries on
   // the new one's own embeddings of what both embedded, and says nothing of how queries come to older items.
   bool replaced = false;
-  RankingFigures old_self;  // the older generation's own queries on the same items
+  RankingFigures old_self;                      // the older generation's own queries on the same items
+  std::optional<RelevanceCurve> old_relevance;  // curve of their distances
   std::vector<WayReport> ways;
   // The older generation's own queries beside each way that is in reach, for searches that carry vectors of both; and
   // the way beside which such searches rank. `both_pass`: it finds the items as well as the verdict kPassed asks for.
@@ -133,7 +138,11 @@ struct ValidationReport {
   uint64_t probes_without = 0;                                 // probes that have nothing to find any more
   uint64_t missing_items = 0;                                  // items that probes name and nobody has any more
   std::optional<RankingFigures> new_self;                      // the generation's own queries on its own items
-  std::vector<PairReport> pairs;                               // pairs by ascending item_generation
+  std::optional<RelevanceCurve> new_relevance;                 // curve of their distances
+  // PairReport::old_relevance of generations that an earlier validation measured and this one did not, having no items
+  // left: thresholds that were found under them hold on.
+  std::map<uint32_t, RelevanceCurve> kept_relevance;
+  std::vector<PairReport> pairs;  // pairs by ascending item_generation
 
   // Whether it did not pass, but searches that carry vectors of the older generations find every pair's items well.
   bool passes_by_both() const;

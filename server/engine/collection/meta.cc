@@ -26,6 +26,8 @@ constexpr auto kCollectionFields = [](auto& f, auto& r) {
   f.Optional("default_ttl_ms", r.default_ttl_ms);
   f.Optional("foreign_vectors", r.foreign_vectors);
   f.Check("foreign_vectors", r.foreign_vectors <= ForeignVectors::kIgnore);
+  f.Optional("scale_generation", r.scale_generation);
+  f.Check("scale_generation", r.scale_generation <= r.last_generation);
 };
 
 constexpr auto kGenerationFields = [](auto& f, auto& r) {

@@ -40,6 +40,7 @@ struct CollectionRecord {
   bool require_generation = false;           // an upsert of vectors must name their generation
   int64_t default_ttl_ms = 0;                // of items whose upsert says nothing; 0: they stay
   ForeignVectors foreign_vectors = ForeignVectors::kWarn;
+  uint32_t scale_generation = 0;  // generation whose distances bounds of searches mean; 0: each hit's own
   // Serves a share of the searches that give a key, beside the active generation; 0: none.
   uint32_t canary_generation = 0;
   double canary_share = 0;

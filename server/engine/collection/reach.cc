@@ -36,6 +36,7 @@ Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapte
   for (const GenerationRecord& g : generations) {
     TakeBest(g);
     TakeBoth(g);
+    TakeRelevance(g);
   }
 }
 
@@ -61,6 +62,59 @@ void Reach::TakeBoth(const GenerationRecord& g) {
       both = {way.way, way.older.value_or(OlderShare())};
     }
   }
+}
+
+void Reach::TakeRelevance(const GenerationRecord& g) {
+  const std::shared_ptr<const ValidationReport>& report = g.validation;
+  if (report == nullptr) return;
+  const auto in_report = [&](const std::optional<RelevanceCurve>& curve) {
+    return curve ? CurvePtr(report, &*curve) : nullptr;
+  };
+  CurvePtr own = in_report(report->new_relevance);
+  for (const auto& [generation, curve] : report->kept_relevance) {
+    older_relevance_.try_emplace(generation, CurvePtr(report, &curve));
+  }
+  const bool saw = Saw(g.generation, report->adapters);
+  for (const PairReport& pair : report->pairs) {
+    if (pair.replaced) continue;
+    // The first later generation's stands: its validation saw most items of the older one.
+    if (pair.old_relevance) older_relevance_.try_emplace(pair.item_generation, in_report(pair.old_relevance));
+    for (const WayReport& way : pair.ways) {
+      // Before it embedded much itself: its queries in its own space, to older items that lie or are carried there.
+      const bool in_own_space =
+          way.way == AdapterMode::kItem || (way.way == AdapterMode::kNone && g.compatible_prefix == 0);
+      if (in_own_space && way.in_reach && own == nullptr) own = in_report(way.relevance);
+      if (saw) relevance_[{g.generation, pair.item_generation, way.way, false}] = in_report(way.relevance);
+    }
+    for (const WayReport& way : pair.both) {
+      if (saw && way.way == pair.both_beside) {
+        relevance_[{g.generation, pair.item_generation, way.way, true}] = in_report(way.relevance);
+      }
+    }
+  }
+  own_relevance_[g.generation] = std::move(own);
+}
+
+const RelevanceCurve* Reach::OwnRelevance(uint32_t generation) const {
+  const auto later = older_relevance_.find(generation);
+  if (later != older_relevance_.end()) return later->second.get();
+  const auto own = own_relevance_.find(generation);
+  return own == own_relevance_.end() ? nullptr : own->second.get();
+}
+
+const RelevanceCurve* Reach::RelevanceOf(uint32_t query_generation, uint32_t item_generation, const Route& route,
+                                         const std::optional<OlderShare>& older) const {
+  if (query_generation == item_generation) return OwnRelevance(query_generation);
+  if (older) {
+    // The curve is that of the share which the validation chose.
+    const auto both = both_.find({query_generation, item_generation});
+    if (both == both_.end() || both->second.older != *older) return nullptr;
+  }
+  const AdapterMode way = route.item != nullptr    ? AdapterMode::kItem
+                          : route.query != nullptr ? AdapterMode::kQuery
+                                                   : AdapterMode::kNone;
+  const auto found = relevance_.find({query_generation, item_generation, way, older.has_value()});
+  return found == relevance_.end() ? nullptr : found->second.get();
 }
 
 std::map<std::pair<uint32_t, uint32_t>, uint64_t> Reach::VersionsOf(uint32_t generation) const {

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "server/engine/collection/adapters.h"
 #include "server/engine/collection/meta.h"
 #include "stats/distance_calibration.h"
+#include "stats/relevance_curve.h"
 
 namespace lightcone::server {
 
@@ -53,6 +56,14 @@ class Reach {
   // The same beside a vector of the older generation. By default a pair that was validated goes the way that it found
   // best beside that vector, with the weight of that, whether or not it passed; their distances need no calibration.
   FusedRoute FusedTo(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const;
+  // What the distances of a leg say: of queries of `query_generation` that come to items of the other by this route,
+  // with `older` beside the older generation's own queries with that share. nullptr: no validation saw enough that is
+  // relevant by this way with these adapters.
+  const RelevanceCurve* RelevanceOf(uint32_t query_generation, uint32_t item_generation, const Route& route,
+                                    const std::optional<OlderShare>& older) const;
+  // The same of a generation's own queries on its own items: as the first later generation's validation saw them, or
+  // else its own; where that saw too few of its items, as its queries come to older ones in its own space.
+  const RelevanceCurve* OwnRelevance(uint32_t generation) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const {
     LC_DCHECK(query_generation >= 1 && query_generation <= all_.size());
@@ -80,6 +91,7 @@ class Reach {
 
   void TakeBest(const GenerationRecord& g);
   void TakeBoth(const GenerationRecord& g);
+  void TakeRelevance(const GenerationRecord& g);
 
   std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
   std::vector<bool> retired_;                        // the same
@@ -88,6 +100,11 @@ class Reach {
   std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;
   std::map<std::pair<uint32_t, uint32_t>, DistanceCalibration> calibrations_;
   std::map<std::pair<uint32_t, uint32_t>, Both> both_;
+  // All point into the report of a validation, which they keep.
+  using CurvePtr = std::shared_ptr<const RelevanceCurve>;
+  std::map<uint32_t, CurvePtr> own_relevance_, older_relevance_;  // curve by its own validation; by a later one
+  // By query generation, item generation, way and whether it is beside the older generation's queries.
+  std::map<std::tuple<uint32_t, uint32_t, AdapterMode, bool>, CurvePtr> relevance_;
 };
 
 // Whether distances between vectors of the two mean something at all, whatever a training did.

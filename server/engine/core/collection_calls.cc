@@ -16,6 +16,7 @@
 #include "server/engine/filter/payload_path.h"
 #include "server/engine/live/live_figures.h"
 #include "server/engine/rollout/canary.h"
+#include "server/engine/search/leg_scale.h"
 #include "server/engine/services/operator_transaction.h"
 #include "server/engine/write/writer.h"
 #include "store/keys.h"
@@ -248,9 +249,10 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
 
 absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  if (!call.require_generation && !call.default_ttl_ms && !call.foreign_vectors) {
+  if (!call.require_generation && !call.default_ttl_ms && !call.foreign_vectors && !call.scale_generation) {
     return InvalidField("require_generation", "not set",
-                        "at least one setting to change: require_generation, default_ttl_ms or foreign_vectors");
+                        "at least one setting to change: require_generation, default_ttl_ms, foreign_vectors or "
+                        "scale_generation");
   }
   if (call.default_ttl_ms) LC_RETURN_IF_ERROR(CheckTtl(*call.default_ttl_ms, "default_ttl_ms"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
@@ -258,11 +260,14 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionC
   if (call.require_generation) content += StrCat("|require_generation=", *call.require_generation ? 1 : 0);
   if (call.default_ttl_ms) content += StrCat("|default_ttl=", *call.default_ttl_ms);
   if (call.foreign_vectors) content += StrCat("|foreign_vectors=", *call.foreign_vectors);
+  if (call.scale_generation) content += StrCat("|scale_generation=", *call.scale_generation);
   LC_ASSIGN_OR_RETURN(OperatorTransaction change,
                       OperatorTransaction::Begin(context_, *served->collection,
                                                  {call.request_id, "UpdateCollection", DigestOf(content)}));
   if (change.earlier() == nullptr) {
     CollectionRecord& record = change.records().record();
+    if (call.scale_generation) LC_RETURN_IF_ERROR(CheckScaleGeneration(change.before(), *call.scale_generation));
+    record.scale_generation = call.scale_generation.value_or(record.scale_generation);
     record.require_generation = call.require_generation.value_or(record.require_generation);
     record.default_ttl_ms = call.default_ttl_ms.value_or(record.default_ttl_ms);
     record.foreign_vectors = call.foreign_vectors.value_or(record.foreign_vectors);

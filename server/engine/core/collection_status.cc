@@ -21,6 +21,7 @@ CollectionStatus StatusOf(const Served& served) {
   status.require_generation = state->record.require_generation;
   status.default_ttl_ms = state->record.default_ttl_ms;
   status.foreign_vectors = state->record.foreign_vectors;
+  status.scale_generation = state->record.scale_generation;
   status.model_watch = served.model_watch->Status();
   status.items_expired = collection.expiry().removed();
   status.active_generation = state->record.active_generation;

@@ -185,12 +185,14 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
   }
 }
 
-void Rescale(std::span<const double> older_distances, std::span<const double> own_distances, SearchResult* result) {
+DistanceCalibration Rescale(std::span<const double> older_distances, std::span<const double> own_distances,
+                            SearchResult* result) {
   const DistanceScale from = DistanceScale::Of(older_distances), to = DistanceScale::Of(own_distances);
-  if (!from.known || !to.known) return;
-  for (SearchHit& hit : result->hits) {
-    hit.distance = to.mean + to.deviation * (hit.distance - from.mean) / from.deviation;
-  }
+  if (!from.known || !to.known) return {};
+  const double slope = to.deviation / from.deviation;
+  const DistanceCalibration map{to.mean - slope * from.mean, slope};
+  for (SearchHit& hit : result->hits) hit.distance = map.Of(hit.distance);
+  return map;
 }
 
 }  // namespace lightcone::server

@@ -77,6 +77,7 @@ class FusedLeg {
 
 // Puts the hits of a leg that the older vector alone leads to on the scale of the query's distances to items of its own
 // generation: both scales are over a sample of rows. As they are, where either sample is too small to say.
-void Rescale(std::span<const double> older_distances, std::span<const double> own_distances, SearchResult* result);
+DistanceCalibration Rescale(std::span<const double> older_distances, std::span<const double> own_distances,
+                            SearchResult* result);
 
 }  // namespace lightcone::server

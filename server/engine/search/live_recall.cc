@@ -69,7 +69,9 @@ void LiveRecallCalls::Repeat(const Served& served, const SearchCall& call, const
       if (std::any_of(legs.begin(), legs.end(), [](const auto& leg) { return leg.conditioned; })) return;
       continue;
     }
-    if (!context_.ending.load()) served.live->RecordFailure();
+    // A bound that can no longer be told is no failure of a search.
+    const bool refused = answers.back().ok() && absl::IsFailedPrecondition(answers.back()->results[0].status);
+    if (!context_.ending.load() && !refused) served.live->RecordFailure();
     return;
   }
   const std::string filter_class = !filter ? "none" : answers[0]->filter_share < kNarrow ? "narrow" : "broad";

@@ -82,6 +82,7 @@ SearchCall CandidateSearch(const SearchCall& call) {
   // Whom the bounds leave out as yet, they may let in by the new embedding.
   first.score_threshold.reset();
   first.distance_max.reset();
+  first.relevance_min.reset();
   return first;
 }
 

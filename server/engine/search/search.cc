@@ -77,6 +77,7 @@ SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint3
       state_(state),
       generation_(generation),
       call_(call),
+      scale_generation_(call.scale_generation != 0 ? call.scale_generation : state.record.scale_generation),
       filter_(filter),
       pool_(pool),
       context_(LegsContext(context)),
@@ -188,6 +189,7 @@ std::vector<SearchRun::Leg> SearchRun::MakeLegs(const std::vector<BoundVector>& 
       if (rows == 0) continue;
       Leg leg = LegOf(queries, q, g);
       const bool open = leg.route.open() || leg.older != nullptr;
+      if (open) leg.scaled = SetScale(queries[q], &leg);
       // An override asks for this very comparison: the leg says why it cannot be.
       if (!answer->reach_overridden && !open) continue;
       met += rows;
@@ -204,6 +206,7 @@ std::vector<SearchRun::Leg> SearchRun::MakeLegs(const std::vector<BoundVector>& 
 }
 
 absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& queries) {
+  LC_RETURN_IF_ERROR(CheckIsGeneration(state_, scale_generation_));
   LeaveExpiredOut(queries);
   LC_RETURN_IF_ERROR(ChooseGenerations(queries));
   SearchAnswer answer;
@@ -211,6 +214,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   answer.reach_overridden = !call_.evaluate_generations.empty();
   answer.sequence = view_->sequence();
   std::vector<Leg> legs = MakeLegs(queries, &answer);
+  TellScales(legs, &answer);
   LC_RETURN_IF_ERROR(CompileFilter());
   answer.filter_share = PassingShare();
   const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
@@ -301,7 +305,11 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
   std::vector<std::pair<size_t, size_t>> asking;  // leg, and its first request
   for (size_t i = 0; i < legs.size(); ++i) {
     Leg& leg = legs[i];
-    absl::Status status;
+    absl::Status status = leg.scaled;
+    if (!status.ok()) {
+      leg.result = std::move(status);
+      continue;
+    }
     if (leg.fused()) bound[i].hits_asked = HitsAsked(leg, legs.size());
     if (leg.older != nullptr) status = BindOlder(leg, &bound[i]);
     const bool by_route = leg.older == nullptr || leg.route.open();
@@ -314,8 +322,9 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
     if (leg.older != nullptr) requests.push_back(bound[i].older_request);
     if (!by_route) continue;
     // Legs that share a number leave out what the others' plain distances put behind the k nearest: calibrated ones and
-    // those of two vectors are ordered by others.
-    const bool plain = !leg.route.calibration && leg.older == nullptr;
+    // those of two vectors are ordered by others, and each leg has its own bound.
+    const bool bounded = leg.distance_max || call_.relevance_min;
+    const bool plain = !leg.route.calibration && leg.older == nullptr && !bounded;
     if (plain) bound[i].request.query_number = static_cast<uint32_t>(leg.query) + 1;
     requests.push_back(std::move(bound[i].request));
   }
@@ -332,7 +341,7 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
       continue;
     }
     const size_t count = leg.fused() ? 2 : 1;
-    leg.result = FinishOlder(queries[leg.query], leg, bound[i], std::span(requests).subspan(first, count),
+    leg.result = FinishOlder(queries[leg.query], bound[i], &leg, std::span(requests).subspan(first, count),
                              std::span(results).subspan(first, count), &features);
   }
   CountHits(legs);
@@ -361,6 +370,10 @@ void SearchRun::KeepNewest(std::vector<Candidate>* candidates) {
 }
 
 bool SearchRun::IsWithinBounds(const Candidate& candidate) const {
+  const Leg& leg = *candidate.leg;
+  const double measured = leg.Measured(candidate.hit);
+  if (call_.relevance_min && !(leg.scale.RelevanceAt(measured) >= *call_.relevance_min)) return false;
+  if (scale_generation_ != 0) return !leg.distance_max || measured <= *leg.distance_max;
   if (call_.distance_max && !(candidate.hit.distance <= *call_.distance_max)) return false;
   return !call_.score_threshold || -candidate.ranked >= *call_.score_threshold;
 }
@@ -383,8 +396,8 @@ QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, b
     }
     any = true;
     for (const SearchHit& hit : leg->result->hits) {
-      candidates.push_back(
-          {hit, leg->generation, leg->route.calibration ? leg->route.calibration->Of(hit.distance) : hit.distance});
+      candidates.push_back({hit, leg->generation,
+                            leg->route.calibration ? leg->route.calibration->Of(hit.distance) : hit.distance, leg});
     }
   }
   if (!any) {
@@ -438,7 +451,9 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
                      std::move(row.record.payload_json),
                      {},
                      std::string(c.hit.segment),
-                     c.hit.internal_id});
+                     c.hit.internal_id,
+                     c.leg->scale.RelevanceAt(c.leg->Measured(c.hit)),
+                     c.leg->scale.ScaledDistance(c.leg->Measured(c.hit))});
   }
   return call_.with_vector ? FillVectors(kept, hits) : absl::OkStatus();
 }

@@ -22,6 +22,7 @@
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_index.h"
 #include "server/engine/live/live_breadths.h"
+#include "server/engine/search/leg_scale.h"
 
 namespace lightcone::server {
 
@@ -119,9 +120,16 @@ class SearchRun {
     Route route;                         // way of the query's own vector, with the calibration of the leg's distances
     const OlderVector* older = nullptr;  // vector by the leg's generation, beside that or, where it is closed, alone
     OlderShare share = {0, false};       // what it counts for
+    LegScale scale;                      // meaning of the leg's distances
+    std::optional<double> distance_max;  // bound on them, where the call's are on the scale of a generation
+    absl::Status scaled;                 // reason why the call's bounds cannot be told in them
+    DistanceCalibration rescaled;        // change of them since, in a leg by the older vector alone
     absl::StatusOr<SearchResult> result;
 
     bool fused() const { return older != nullptr && route.open(); }
+    bool by_older() const { return older != nullptr && !route.open(); }
+    // A hit's distance as it was measured, which the scale is about.
+    double Measured(const SearchHit& hit) const { return (hit.distance - rescaled.offset) / rescaled.slope; }
     bool conditioned() const { return fused() && share.conditioned; }
   };
   struct BoundLeg {
@@ -134,6 +142,7 @@ class SearchRun {
     SearchHit hit;
     uint32_t generation = 0;
     double ranked = 0;  // the distance, calibrated where its leg is
+    const Leg* leg = nullptr;
   };
 
   void LeaveExpiredOut(const std::vector<BoundVector>& queries);
@@ -152,6 +161,13 @@ class SearchRun {
   static const OlderVector* OlderOf(const BoundVector& query, uint32_t item_generation);
   // The leg of a query on the rows of a generation, before it is searched.
   Leg LegOf(const std::vector<BoundVector>& queries, size_t query, uint32_t generation) const;
+  // What the leg's distances mean. An error of it where the call's bounds cannot be told in them.
+  absl::Status SetScale(const BoundVector& query, Leg* leg) const;
+  absl::Status SetBound(Leg* leg) const;
+  // The same where the leg goes another way than the one that was measured.
+  absl::Status ForgetScale(Leg* leg) const;
+  // Says in the answer what the bounds became, and which legs have no scale.
+  void TellScales(std::span<const Leg> legs, SearchAnswer* answer) const;
   // The legs of all queries. Says in the answer what they leave out.
   std::vector<Leg> MakeLegs(const std::vector<BoundVector>& queries, SearchAnswer* answer) const;
   absl::Status Bind(const BoundVector& query, const Leg& leg, BoundLeg* bound);
@@ -161,7 +177,7 @@ class SearchRun {
   // What requests say of a leg, whatever vector they bind.
   void SetRequest(uint32_t generation, int64_t k, SearchRequest* request);
   // The leg's answer from those of its requests: the older vector's, and, if there is another way, that one's.
-  absl::StatusOr<SearchResult> FinishOlder(const BoundVector& query, const Leg& leg, const BoundLeg& bound,
+  absl::StatusOr<SearchResult> FinishOlder(const BoundVector& query, const BoundLeg& bound, Leg* to,
                                            std::span<const SearchRequest> requests,
                                            std::span<absl::StatusOr<SearchResult>> results,
                                            FeaturesByGeneration* features);
@@ -191,6 +207,7 @@ class SearchRun {
   const CollectionState& state_;
   const uint32_t generation_;
   const SearchCall& call_;
+  const uint32_t scale_generation_;  // the call's, or else the collection's; 0: none
   const Filter* const filter_;
   ThreadPool* const pool_;
   const CallContext context_;  // context of the legs

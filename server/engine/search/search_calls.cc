@@ -41,6 +41,9 @@ absl::Status CheckSearch(const SearchCall& call, const Limits& limits) {
   if (call.distance_max && !std::isfinite(*call.distance_max)) {
     return InvalidField("distance_max", StrCat(*call.distance_max), "a finite number");
   }
+  if (call.relevance_min && !(*call.relevance_min >= 0 && *call.relevance_min <= 1)) {
+    return InvalidField("relevance_min", StrCat(*call.relevance_min), "0 .. 1");
+  }
   if (!call.with_payload && !call.payload.all()) {
     return InvalidField("payload", "given", "left out where with_payload is not set");
   }

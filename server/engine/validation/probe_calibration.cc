@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/mix.h"
 #include "base/status.h"
@@ -13,6 +16,8 @@ constexpr double kDipMax = 0.01;  // mAP below the start
 // Fewest probes of a half. A fit learns two numbers from it, and knows the other half's gain to about 0.02.
 constexpr int64_t kHalfMin = 50;
 constexpr double kRounding = 1e-12;
+// Nearest items of a probe: a hundredth of those that it is measured on, and not so few that one of them counts much.
+constexpr size_t kNearestMin = 10, kNearestParts = 100;
 
 size_t HalfOf(size_t probe) { return Mixed(probe) & 1; }
 
@@ -35,10 +40,22 @@ Estimate GainOf(std::span<const std::vector<QueryRanking>> now, std::span<const 
   return BootstrapMean(gains, -1, 1);
 }
 
+// Adds the smallest distances, so many of them at most.
+void AddNearest(std::vector<double> distances, size_t count, DistanceMoments* to) {
+  count = std::min(count, distances.size());
+  std::partial_sort(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(count), distances.end());
+  for (size_t i = 0; i < count; ++i) to->Add(distances[i]);
+}
+
 CalibrationReport None(std::string why) {
   CalibrationReport report;
   report.none_because = std::move(why);
   return report;
+}
+
+// A calibration that wins is better than one that does not, then one without a dip, then the greater gain.
+std::tuple<bool, bool, double> MeritOf(const CalibrationReport& report) {
+  return {report.wins, !report.dips, report.map_gain.value + report.cmc1_gain.value};
 }
 
 }  // namespace
@@ -75,14 +92,28 @@ void HalvedCounts::Add(size_t probe, const CommonItems::Distances& distances) {
   if (!any) return;
   Half& half = halves_[HalfOf(probe)];
   ++half.probes;
+  std::vector<double> older, newer;
   for (size_t i = 0; i < distances.relevant.size(); ++i) {
     if (!counts(i)) continue;
     half.older.Add(distances.older[i], distances.relevant[i] != 0);
     half.newer.Add(distances.newer[i], distances.relevant[i] != 0);
+    older.push_back(distances.older[i]);
+    newer.push_back(distances.newer[i]);
   }
+  const size_t nearest = std::max(kNearestMin, older.size() / kNearestParts);
+  AddNearest(std::move(older), nearest, &half.older_nearest);
+  AddNearest(std::move(newer), nearest, &half.newer_nearest);
 }
 
-absl::StatusOr<DistanceCalibration> HalvedCounts::Fit(std::span<const size_t> halves) const {
+absl::StatusOr<DistanceCalibration> HalvedCounts::Fit(Kind kind, std::span<const size_t> halves) const {
+  if (kind == Kind::kNearest) {
+    DistanceMoments older, newer;
+    for (const size_t half : halves) {
+      older.Add(halves_[half].older_nearest);
+      newer.Add(halves_[half].newer_nearest);
+    }
+    return MatchNearest(older, newer);
+  }
   DistanceCounts older, newer;
   for (const size_t half : halves) {
     older.Add(halves_[half].older);
@@ -103,24 +134,32 @@ absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, 
     return None(StrCat("of the halves of the probes ", counts.probes(0), " and ", counts.probes(1),
                        " have something to find among the common items; ", kHalfMin, " of each are needed"));
   }
-  CalibrationReport report;
-  const size_t first[] = {0}, second[] = {1}, both[] = {0, 1};
-  const auto all = counts.Fit(both), of_first = counts.Fit(first), of_second = counts.Fit(second);
-  for (const auto* fit : {&all, &of_first, &of_second}) {
-    if (!fit->ok()) return None(MessageOf(fit->status()));
+  std::optional<CalibrationReport> best;
+  std::string none_because;
+  for (const auto kind : {HalvedCounts::Kind::kRelevance, HalvedCounts::Kind::kNearest}) {
+    const size_t first[] = {0}, second[] = {1}, both[] = {0, 1};
+    const auto all = counts.Fit(kind, both), of_first = counts.Fit(kind, first), of_second = counts.Fit(kind, second);
+    absl::Status failed;
+    for (const auto* fit : {&all, &of_first, &of_second}) failed.Update(fit->status());
+    if (!failed.ok()) {
+      if (none_because.empty()) none_because = MessageOf(failed);
+      continue;
+    }
+    CalibrationReport report;
+    report.map = *all;
+    std::vector<DistanceCalibration> unseen(targets.size());
+    for (size_t p = 0; p < unseen.size(); ++p) unseen[p] = HalfOf(p) == 0 ? *of_second : *of_first;
+    older.calibrations = unseen;
+    LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank(older, newer, shares, targets, run));
+    report.mixture = PointsOf(ranks, shares);
+    report.dips = Dips(report.mixture);
+    report.map_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.ap; });
+    report.cmc1_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.first == 1 ? 1.0 : 0.0; });
+    report.wins = report.map_gain.low > 0 && report.cmc1_gain.value >= -kRounding &&
+                  (!report.dips || Dips(PointsOf(plain, shares)));
+    if (!best || MeritOf(report) > MeritOf(*best)) best = std::move(report);
   }
-  report.map = *all;
-  std::vector<DistanceCalibration> unseen(targets.size());
-  for (size_t p = 0; p < unseen.size(); ++p) unseen[p] = HalfOf(p) == 0 ? *of_second : *of_first;
-  older.calibrations = unseen;
-  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank(older, newer, shares, targets, run));
-  report.mixture = PointsOf(ranks, shares);
-  report.dips = Dips(report.mixture);
-  report.map_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.ap; });
-  report.cmc1_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.first == 1 ? 1.0 : 0.0; });
-  report.wins = report.map_gain.low > 0 && report.cmc1_gain.value >= -kRounding &&
-                (!report.dips || Dips(PointsOf(plain, shares)));
-  return report;
+  return best ? *std::move(best) : None(std::move(none_because));
 }
 
 }  // namespace lightcone::server

@@ -24,19 +24,24 @@ class HalvedCounts {
   // Leaves out items that a leg cannot rank, and probes that have nothing to find.
   void Add(size_t probe, const CommonItems::Distances& distances);
 
+  // How a calibration is learnt: from the chance that an item is relevant (Equate), or from the nearest items alone
+  // (MatchNearest).
+  enum class Kind { kRelevance, kNearest };
   // Learns from one half (0, 1) or from both. FAILED_PRECONDITION says why there is no calibration.
-  absl::StatusOr<DistanceCalibration> Fit(std::span<const size_t> halves) const;
+  absl::StatusOr<DistanceCalibration> Fit(Kind kind, std::span<const size_t> halves) const;
   int64_t probes(size_t half) const { return halves_[half].probes; }
 
  private:
   struct Half {
     DistanceCounts older, newer;
+    DistanceMoments older_nearest, newer_nearest;
     int64_t probes = 0;
   };
   std::array<Half, 2> halves_;
 };
 
-// `plain`: the ranks of the same legs by plain distance, by share and probe. `counts`: their distances. CANCELLED.
+// Of the kind that gains most. `plain`: the ranks of the same legs by plain distance, by share and probe. `counts`:
+// their distances. CANCELLED.
 absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, CommonItems::Leg older,
                                                      const CommonItems::Leg& newer, const HalvedCounts& counts,
                                                      std::span<const std::vector<QueryRanking>> plain,

@@ -29,13 +29,15 @@ struct Standing {
   bool best_is_relevant = false;
   std::vector<float> relevant;  // scores, sorted from the highest after the first walk
   std::vector<uint32_t> ahead;  // [j]: count of others that outrank relevant item j but not j - 1
+  // The nearest rows' scores, and whether they are relevant: a heap with the farthest in front.
+  std::vector<std::pair<float, bool>> top;
 };
 
 class BlockRanker {
  public:
   BlockRanker(Collection* collection, uint32_t generation, const Space& space, std::span<const RankingWay> ways,
               std::span<const FusedRanking> fused, std::span<const ProbeTarget> targets, size_t begin, size_t end,
-              const RankingRun& run, NearestRows* nearest)
+              const RankingRun& run, NearestRows* nearest, std::vector<RankedDistances>* distances)
       : collection_(collection),
         generation_(generation),
         space_(space),
@@ -46,6 +48,7 @@ class BlockRanker {
         end_(end),
         run_(run),
         nearest_(nearest),
+        distances_(distances),
         scored_(ways.size()),
         standings_(ways.size() + fused.size(), std::vector<Standing>(end - begin)) {}
 
@@ -72,6 +75,7 @@ class BlockRanker {
       for (size_t p = begin_; p < end_; ++p) (*out)[w][p] = Summarise(standings_[w][p - begin_]);
     }
     if (nearest_ != nullptr) TellNearest();
+    if (distances_ != nullptr) CountDistances();
     return absl::OkStatus();
   }
 
@@ -241,6 +245,7 @@ class BlockRanker {
         const ProbeTarget& target = targets_[scored.probes[q]];
         const float* const scores = scored.Row(q, block.ids.size());
         if (nearest_ != nullptr) SeeNearest(block, target, scores, &standing);
+        if (distances_ != nullptr && w < distances_->size()) SeeTop(block, target, scores, &standing);
         if (!standing.relevant.empty()) CountAhead(block, target, scores, &standing);
       }
     });
@@ -256,14 +261,44 @@ class BlockRanker {
     }
   }
 
+  static void SeeTop(const Block& block, const ProbeTarget& target, const float* scores, Standing* standing) {
+    std::vector<std::pair<float, bool>>& top = standing->top;
+    for (size_t i = 0; i < block.ids.size(); ++i) {
+      const bool full = top.size() == RankedDistances::kNearest;
+      if (!std::isfinite(scores[i]) || (full && scores[i] <= top.front().first) || block.ids[i] == target.own) continue;
+      if (full) {
+        std::pop_heap(top.begin(), top.end(), std::greater<>());
+        top.pop_back();
+      }
+      top.emplace_back(scores[i], target.IsRelevant(block.ids[i]));
+      std::push_heap(top.begin(), top.end(), std::greater<>());
+    }
+  }
+
+  // The distance that a finite score of a ranking stands for.
+  double DistanceOf(size_t w, size_t probe, float score) const {
+    return w < ways_.size() ? ways_[w].queries[probe]->DistanceFromScore(score) : -static_cast<double>(score);
+  }
+
+  void CountDistances() {
+    for (size_t w = 0; w < distances_->size(); ++w) {
+      RankedDistances& counts = (*distances_)[w];
+      for (size_t p = begin_; p < end_; ++p) {
+        const Standing& standing = standings_[w][p - begin_];
+        for (const auto& [score, relevant] : standing.top) counts.nearest.Add(DistanceOf(w, p, score), relevant);
+        for (const float score : standing.relevant) {
+          if (std::isfinite(score)) counts.relevant.Add(DistanceOf(w, p, score), true);
+        }
+      }
+    }
+  }
+
   void TellNearest() {
     for (size_t w = 0; w < standings_.size(); ++w) {
       for (size_t p = begin_; p < end_; ++p) {
         const Standing& standing = standings_[w][p - begin_];
         if (std::isinf(standing.best)) continue;
-        const double distance = w < ways_.size() ? ways_[w].queries[p]->DistanceFromScore(standing.best)
-                                                 : -static_cast<double>(standing.best);
-        nearest_->rows[w][p] = {distance, standing.best_is_relevant};
+        nearest_->rows[w][p] = {DistanceOf(w, p, standing.best), standing.best_is_relevant};
       }
     }
   }
@@ -297,12 +332,13 @@ class BlockRanker {
   const std::span<const ProbeTarget> targets_;
   const size_t begin_, end_;  // range of probes
   const RankingRun& run_;
-  NearestRows* const nearest_;                    // nullptr: not wanted
-  std::vector<Scored> scored_;                    // by way
-  Scored fused_scores_;                           // scores of the last fusion
-  std::vector<std::vector<Standing>> standings_;  // by way or, behind the ways, fusion; and by probe
-  absl::flat_hash_set<uint64_t> wanted_;          // items relevant to some probe
-  std::vector<const BoundQuery*> queries_;        // queries of the way that is being scored
+  NearestRows* const nearest_;                     // nullptr: not wanted
+  std::vector<RankedDistances>* const distances_;  // the same
+  std::vector<Scored> scored_;                     // by way
+  Scored fused_scores_;                            // scores of the last fusion
+  std::vector<std::vector<Standing>> standings_;   // by way or, behind the ways, fusion; and by probe
+  absl::flat_hash_set<uint64_t> wanted_;           // items relevant to some probe
+  std::vector<const BoundQuery*> queries_;         // queries of the way that is being scored
   std::vector<float> carried_;
   std::vector<RowFactors> carried_factors_;
   std::vector<float> features_;     // features of the block's rows
@@ -311,15 +347,14 @@ class BlockRanker {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* collection, uint32_t generation,
-                                                                   const Space& space, std::span<const RankingWay> ways,
-                                                                   std::span<const ProbeTarget> targets,
-                                                                   const RankingRun& run, uint64_t* items,
-                                                                   std::span<const FusedRanking> fused,
-                                                                   NearestRows* nearest) {
+absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(
+    Collection* collection, uint32_t generation, const Space& space, std::span<const RankingWay> ways,
+    std::span<const ProbeTarget> targets, const RankingRun& run, uint64_t* items, std::span<const FusedRanking> fused,
+    NearestRows* nearest, std::vector<RankedDistances>* distances) {
   const size_t rankings = ways.size() + fused.size();
   std::vector<std::vector<QueryRanking>> all(rankings, std::vector<QueryRanking>(targets.size()));
   if (nearest != nullptr) nearest->rows.assign(rankings, std::vector<NearestRow>(targets.size()));
+  LC_DCHECK(distances == nullptr || distances->size() <= rankings);
   for (size_t begin = 0, end = 0; begin < targets.size(); begin = end) {
     size_t relevant = 0;
     while (end < targets.size() && end - begin < kBlockProbes) {
@@ -328,7 +363,7 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* c
       ++end;
     }
     run.report(StrCat("ranking items of generation ", generation, " for probes ", begin, " .. ", end - 1));
-    BlockRanker ranker(collection, generation, space, ways, fused, targets, begin, end, run, nearest);
+    BlockRanker ranker(collection, generation, space, ways, fused, targets, begin, end, run, nearest, distances);
     LC_RETURN_IF_ERROR(ranker.Rank(&all, items));
   }
   return all;

@@ -18,6 +18,7 @@
 #include "server/engine/api/gate_measure.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/validation/probe_relevance.h"
+#include "stats/distance_calibration.h"
 #include "stats/distance_fusion.h"
 #include "stats/metrics.h"
 #include "stats/query_likeness.h"
@@ -58,6 +59,13 @@ struct NearestRows {
   IdSet ids;                                  // filled in: internal ids of the gallery
 };
 
+// Distances of one ranking, over all probes that have a query and anything to find.
+struct RankedDistances {
+  static constexpr size_t kNearest = 100;  // items of each probe: more than most searches ask for
+
+  DistanceCounts nearest, relevant;  // distances of the nearest items to each probe; of all relevant items
+};
+
 struct RankingRun {
   std::function<bool()> cancelled;
   std::function<void(std::string_view step)> report;
@@ -68,13 +76,15 @@ struct RankingRun {
 // makes no vector ranks last. Among items at one distance the relevant ones come last, so that a model that makes one
 // vector of everything finds nothing. Scores are those of the float32 kernels. CANCELLED; DATA_LOSS. `items`: rows of
 // the gallery. With `fused` the ranks of those follow, in order; a probe needs queries by both ways there. With
-// `nearest` it tells these as well, of the probes that have a query and anything relevant to them anywhere.
+// `nearest` it tells these as well, of the probes that have a query and anything relevant to them anywhere; with
+// `distances` those of the first rankings, as many as it has places.
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* collection, uint32_t generation,
                                                                    const Space& space, std::span<const RankingWay> ways,
                                                                    std::span<const ProbeTarget> targets,
                                                                    const RankingRun& run, uint64_t* items,
                                                                    std::span<const FusedRanking> fused = {},
-                                                                   NearestRows* nearest = nullptr);
+                                                                   NearestRows* nearest = nullptr,
+                                                                   std::vector<RankedDistances>* distances = nullptr);
 
 // One value a probe, of each measure. nullopt if `first` is 0.
 using ProbeValues = std::vector<std::optional<double>>;

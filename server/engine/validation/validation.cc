@@ -146,6 +146,12 @@ void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport
   if (measured > 0) pair->ways[*item].missed = static_cast<double>(missed) / static_cast<double>(measured);
 }
 
+// What distances say, if they say enough.
+std::optional<RelevanceCurve> CurveOf(const RankedDistances& distances) {
+  absl::StatusOr<RelevanceCurve> curve = LearnRelevance(distances.nearest, distances.relevant);
+  return curve.ok() ? std::optional(*std::move(curve)) : std::nullopt;
+}
+
 // What a way gains over the older generation, for the report.
 void FillGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, WayReport* way) {
   way->cmc1_gain = GainOf(now.cmc1, before.cmc1);
@@ -205,6 +211,7 @@ class Validation {
     std::span<const std::vector<QueryRanking>> ranks;
     std::span<const std::vector<NearestRow>> nearest;
     std::span<const NearestRow> newer;
+    std::span<const RankedDistances> distances;
   };
   // Fills a report of both queries beside each way, and chooses shares.
   void ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, PairWays* ways, PairReport* pair);
@@ -302,6 +309,8 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, 
     }
     by_share.ranks = by_share.ranks.subspan(shares);
     by_share.nearest = by_share.nearest.subspan(shares);
+    const std::span<const RankedDistances> distances = by_share.distances.first(shares);
+    by_share.distances = by_share.distances.subspan(shares);
     const ChosenShares chosen = ChooseShares(standing, old_self);
     const ProbeMeasures both = MeasuresBy(measured, chosen);
     beside.fusions = FusionsBy(beside.by_share, chosen);
@@ -309,6 +318,7 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, 
     WayReport& report = pair->both.emplace_back();
     report.way = way.mode;
     report.older = kOlderShares[chosen.all];
+    report.relevance = CurveOf(distances[chosen.all]);
     report.figures = FiguresOf(both);
     FillGains(input_.measure, both, old_self, &report);
   }
@@ -329,21 +339,27 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
   }
   NearestRows of_older;
   of_older.left_out = &of_newer_.ids;
-  LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, older.generation, older.space, ways, targets_,
-                                                    run_, &pair->items, fused, fused.empty() ? nullptr : &of_older));
+  std::vector<RankedDistances> distances(ways.size() + fused.size());
+  LC_ASSIGN_OR_RETURN(const auto ranks,
+                      RankGallery(input_.collection, older.generation, older.space, ways, targets_, run_, &pair->items,
+                                  fused, fused.empty() ? nullptr : &of_older, &distances));
   const ProbeMeasures old_self = MeasuresOf(ranks[0]);
   pair->old_self = FiguresOf(old_self);
+  pair->old_relevance = CurveOf(distances[0]);
   for (size_t w = 0; w < all.ways.size(); ++w) {
     const ProbeMeasures cross = WithFailed(MeasuresOf(ranks[w + 1]), all.ways[w].way, old_self);
     WayReport& report = pair->ways.emplace_back();
     report.way = all.ways[w].mode;
     report.in_reach = all.ways[w].in_reach;
     report.figures = FiguresOf(cross);
+    report.relevance = CurveOf(distances[w + 1]);
     FillGains(input_.measure, cross, old_self, &report);
   }
   if (!fused.empty()) {
     const size_t first = ways.size();
-    ReportBoth(old_self, {std::span(ranks).subspan(first), std::span(of_older.rows).subspan(first), of_newer_.rows[0]},
+    ReportBoth(old_self,
+               {std::span(ranks).subspan(first), std::span(of_older.rows).subspan(first), of_newer_.rows[0],
+                std::span(distances).subspan(first)},
                &all, pair);
   }
   CountMissed(ranks, pair);
@@ -477,10 +493,12 @@ absl::Status Validation::MeasureNewer(ValidationReport* report) {
     of.push_back(&pair);
   }
   uint64_t items = 0;
+  std::vector<RankedDistances> distances(1);
   LC_ASSIGN_OR_RETURN(const auto ranks, RankGallery(input_.collection, newer_.generation, newer_.space, ways, targets_,
-                                                    run_, &items, {}, &of_newer_));
+                                                    run_, &items, {}, &of_newer_, &distances));
   if (items == 0) return absl::OkStatus();
   report->new_self = FiguresOf(MeasuresOf(ranks[0]));
+  report->new_relevance = CurveOf(distances[0]);
   for (size_t i = 0; i < of.size(); ++i) of[i]->reverse = FiguresOf(MeasuresOf(ranks[i + 1]));
   return absl::OkStatus();
 }

@@ -94,9 +94,23 @@ absl::StatusOr<ProbeVectors> VectorsOf(const Context& engine, const Collection& 
   return vectors;
 }
 
+// Takes over what the validation before could measure, and this one could not any more.
+void KeepRelevance(const ValidationReport& before, ValidationReport* report) {
+  if (!report->new_relevance) report->new_relevance = before.new_relevance;
+  report->kept_relevance = before.kept_relevance;
+  for (const PairReport& pair : before.pairs) {
+    if (pair.old_relevance) report->kept_relevance.insert_or_assign(pair.item_generation, *pair.old_relevance);
+  }
+  for (const PairReport& pair : report->pairs) {
+    if (pair.old_relevance) report->kept_relevance.erase(pair.item_generation);
+  }
+}
+
 absl::Status KeepReport(const Context& engine, Collection& collection, uint32_t generation, ValidationReport report) {
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::Begin(engine, collection, {}));
   LC_RETURN_IF_ERROR(change.before().Resolve(generation).status());
+  const auto& before = change.records().generation(generation).validation;
+  if (before != nullptr) KeepRelevance(*before, &report);
   change.records().generation(generation).validation = std::make_shared<const ValidationReport>(std::move(report));
   return change.Commit();
 }

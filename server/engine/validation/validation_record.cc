@@ -64,6 +64,14 @@ Json ToJson(const CalibrationReport& c) {
           {"dips", c.dips},
           {"wins", c.wins}};
 }
+Json ToJson(const RelevanceCurve& c) {
+  Json distances = Json::array(), chances = Json::array();
+  for (const RelevanceCurve::Point& p : c.points) {
+    distances.push_back(p.distance);
+    chances.push_back(p.chance);
+  }
+  return {{"distances", std::move(distances)}, {"chances", std::move(chances)}, {"quantiles", c.quantiles}};
+}
 Json ToJson(const WayReport& w) {
   Json json = {{"way", std::string(WayName(w.way))},
                {"in_reach", w.in_reach},
@@ -77,6 +85,7 @@ Json ToJson(const WayReport& w) {
   if (w.measure_gain) json["measure_gain"] = ToJson(*w.measure_gain);
   if (w.older) json["older_weight"] = w.older->weight;
   if (w.older && w.older->conditioned) json["conditioned"] = true;
+  if (w.relevance) json["relevance"] = ToJson(*w.relevance);
   return json;
 }
 Json ToJson(const PairReport& p) {
@@ -89,6 +98,7 @@ Json ToJson(const PairReport& p) {
                {"old_self", ToJson(p.old_self)},
                {"ways", std::move(ways)},
                {"common_items", p.common_items}};
+  if (p.old_relevance) json["old_relevance"] = ToJson(*p.old_relevance);
   if (p.replaced) json["replaced"] = true;
   if (p.every_item) json["every_item"] = true;
   if (!p.both.empty()) {
@@ -131,6 +141,25 @@ class ReportReader {
     });
   }
   void Read(const char* name, double* out) { fields_.Read(name, out); }
+  void Read(const char* name, RelevanceCurve* out) {
+    ReadObject(name, [&](ReportReader* in) {
+      std::vector<double> distances, chances;
+      in->ReadNumbers("distances", &distances);
+      in->ReadNumbers("chances", &chances);
+      in->ReadNumbers("quantiles", &out->quantiles);
+      if (chances.size() != distances.size()) return in->fields_.Fail("chances");
+      for (size_t i = 0; i < chances.size(); ++i) out->points.push_back({distances[i], chances[i]});
+      if (!out->Validate().ok()) in->fields_.Fail("distances");
+    });
+  }
+  void ReadNumbers(const char* name, std::vector<double>* out) {
+    const Json* json = fields_.Find(name);
+    if (json == nullptr || !json->is_array()) return fields_.Fail(name);
+    for (const Json& number : *json) {
+      if (!number.is_number()) return fields_.Fail(name);
+      out->push_back(number.get<double>());
+    }
+  }
   template <typename Value>
   void Read(const char* name, std::optional<Value>* out) {
     if (fields_.Has(name)) Read(name, &out->emplace());
@@ -211,6 +240,7 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->Read("missed", &way->missed);
   in->Read("measure_gain", &way->measure_gain);
   ReadOlderShare(in, way);
+  in->Read("relevance", &way->relevance);
   if (!in->fields().Has("calibration")) return;
   in->ReadObject("calibration", [&](ReportReader* one) { ReadCalibration(one, &way->calibration.emplace()); });
 }
@@ -224,6 +254,7 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   in->Read("verdict", kVerdicts, &pair->verdict);
   in->Read("chosen", kWays, &pair->chosen);
   in->Read("old_self", &pair->old_self);
+  in->Read("old_relevance", &pair->old_relevance);
   in->Read("reverse", &pair->reverse);
   for (const auto& [name, share] : kCommonShares) in->Read(name, &(pair->*share));
   for (const auto& [name, interval] : kCommonIntervals) in->Read(name, &(pair->*interval));
@@ -322,6 +353,10 @@ std::string Encode(const ValidationReport& r) {
                {"missing_items", r.missing_items},
                {"pairs", std::move(pairs)}};
   if (r.new_self) json["new_self"] = ToJson(*r.new_self);
+  if (r.new_relevance) json["new_relevance"] = ToJson(*r.new_relevance);
+  for (const auto& [generation, curve] : r.kept_relevance) {
+    json["kept_relevance"].push_back({{"generation", generation}, {"curve", ToJson(curve)}});
+  }
   if (r.measure.named()) json["measure"] = ParsableText(r.measure);
   return Dump(json);
 }
@@ -339,6 +374,13 @@ absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes) {
   reader.fields().Read("probes_without", &r.probes_without);
   reader.fields().Read("missing_items", &r.missing_items);
   reader.Read("new_self", &r.new_self);
+  reader.Read("new_relevance", &r.new_relevance);
+  const auto read_kept = [&](ReportReader* in) {
+    uint32_t generation = 0;
+    in->fields().Read("generation", &generation);
+    in->Read("curve", &r.kept_relevance[generation]);
+  };
+  if (reader.fields().Has("kept_relevance")) reader.ReadList("kept_relevance", read_kept);
   std::string measure;
   if (reader.fields().Has("measure")) reader.fields().Read("measure", &measure);
   reader.ReadObject("probe_sets", [&](ReportReader*) {});
