@@ -29,6 +29,20 @@ std::pair<std::vector<double>, std::vector<double>> FinitePairs(std::span<const 
   return pairs;
 }
 
+// The nearest of the finite distances: the part that tells what the hits of a search are like, whose distances the mean
+// and the spread of all rows do not.
+std::vector<double> NearestOf(std::span<const double> distances) {
+  constexpr size_t kParts = 5;
+  std::vector<double> nearest;
+  for (const double d : distances) {
+    if (std::isfinite(d)) nearest.push_back(d);
+  }
+  const size_t count = std::min(nearest.size(), std::max(DistanceScale::kRowsMin, nearest.size() / kParts));
+  std::nth_element(nearest.begin(), nearest.begin() + static_cast<std::ptrdiff_t>(count), nearest.end());
+  nearest.resize(count);
+  return nearest;
+}
+
 }  // namespace
 
 DistanceScale DistanceScale::Of(std::span<const double> distances) {
@@ -86,7 +100,7 @@ DistanceFusion DistanceFusion::OnScaleOf(std::span<const double> own, std::span<
   LC_DCHECK(older.size() == newer.size());
   std::vector<double> fused(older.size());
   for (size_t i = 0; i < fused.size(); ++i) fused[i] = Of(older[i], newer[i]);
-  const DistanceScale from = DistanceScale::Of(fused), to = DistanceScale::Of(own);
+  const DistanceScale from = DistanceScale::Of(NearestOf(fused)), to = DistanceScale::Of(NearestOf(own));
   if (!from.known || !to.known) return *this;
   const double factor = to.deviation / from.deviation;
   return {to.mean + factor * (offset - from.mean), factor * older_slope, factor * newer_slope};

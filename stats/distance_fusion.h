@@ -37,8 +37,9 @@ struct DistanceFusion {
   // REQUIRES: 0 <= older_weight < 1.
   static DistanceFusion MakeConditioned(std::span<const double> newer, double newer_self, double older_weight);
 
-  // The same order, with the mean and the deviation of `own` over the rows that have these distances. Unchanged where
-  // either scale is not known.
+  // The same order, with the mean and the deviation that `own` has over its nearest fifth of the rows, over the nearest
+  // fifth of the rows that have these distances, and of at least kRowsMin. Hits are among these: matched over all rows,
+  // mixed galleries of texts lost a tenth in mAP. Unchanged where either scale is not known.
   // REQUIRES: `older` and `newer` as Make.
   DistanceFusion OnScaleOf(std::span<const double> own, std::span<const double> older,
                            std::span<const double> newer) const;

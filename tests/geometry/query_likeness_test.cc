@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "stats/distance_fusion.h"
@@ -197,9 +199,23 @@ TEST(DistanceFusion, IsPutOnTheScaleOfOtherDistancesInTheSameOrder) {
   const DistanceFusion scaled = fusion.OnScaleOf(own, older, newer);
   std::vector<double> distances;
   for (size_t i = 0; i < older.size(); ++i) distances.push_back(scaled.Of(older[i], newer[i]));
-  const DistanceScale scale = DistanceScale::Of(distances);
-  EXPECT_NEAR(scale.mean, 4, 1e-12);
-  EXPECT_NEAR(scale.deviation, DistanceScale::Of(own).deviation, 1e-12);
+  // Of 40 rows the nearest 32 tell the scale, of more the nearest fifth.
+  const auto nearest = [](std::vector<double> all, size_t count) {
+    std::sort(all.begin(), all.end());
+    return DistanceScale::Of(std::span(all).first(count));
+  };
+  EXPECT_NEAR(nearest(distances, 32).mean, (20 * 2 + 12 * 6) / 32.0, 1e-12);
+  EXPECT_NEAR(nearest(distances, 32).deviation, nearest(own, 32).deviation, 1e-12);
+  std::vector<double> many, many_own;
+  for (int i = 0; i < 400; ++i) {
+    many.push_back(0.01 * (i * 7 % 400));
+    many_own.push_back(5 + 0.001 * i * i);
+  }
+  const DistanceFusion tail = DistanceFusion().OnScaleOf(many_own, many, many);
+  std::vector<double> mapped;
+  for (const double d : many) mapped.push_back(tail.Of(d, d));
+  EXPECT_NEAR(nearest(mapped, 80).mean, nearest(many_own, 80).mean, 1e-9);
+  EXPECT_NEAR(nearest(mapped, 80).deviation, nearest(many_own, 80).deviation, 1e-9);
   for (size_t i = 1; i < older.size(); ++i) {
     EXPECT_EQ(distances[i] < distances[0], fusion.Of(older[i], newer[i]) < fusion.Of(older[0], newer[0]));
   }

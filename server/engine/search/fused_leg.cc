@@ -187,10 +187,8 @@ absl::StatusOr<SearchResult> FusedLeg::Finish(const DistanceFusion& fusion, cons
 
 DistanceCalibration Rescale(std::span<const double> older_distances, std::span<const double> own_distances,
                             SearchResult* result) {
-  const DistanceScale from = DistanceScale::Of(older_distances), to = DistanceScale::Of(own_distances);
-  if (!from.known || !to.known) return {};
-  const double slope = to.deviation / from.deviation;
-  const DistanceCalibration map{to.mean - slope * from.mean, slope};
+  const DistanceFusion alone = DistanceFusion().OnScaleOf(own_distances, older_distances, older_distances);
+  const DistanceCalibration map{alone.offset, alone.newer_slope};
   for (SearchHit& hit : result->hits) hit.distance = map.Of(hit.distance);
   return map;
 }
