@@ -29,18 +29,20 @@ std::pair<std::vector<double>, std::vector<double>> FinitePairs(std::span<const 
   return pairs;
 }
 
-// The nearest of the finite distances: the part that tells what the hits of a search are like, whose distances the mean
-// and the spread of all rows do not.
-std::vector<double> NearestOf(std::span<const double> distances) {
-  constexpr size_t kParts = 5;
-  std::vector<double> nearest;
+std::vector<double> FiniteOf(std::span<const double> distances) {
+  std::vector<double> finite;
   for (const double d : distances) {
-    if (std::isfinite(d)) nearest.push_back(d);
+    if (std::isfinite(d)) finite.push_back(d);
   }
-  const size_t count = std::min(nearest.size(), std::max(DistanceScale::kRowsMin, nearest.size() / kParts));
-  std::nth_element(nearest.begin(), nearest.begin() + static_cast<std::ptrdiff_t>(count), nearest.end());
-  nearest.resize(count);
-  return nearest;
+  return finite;
+}
+
+// The scale of the nearest part of the distances, which tells what the hits of a search are like: mean and spread of
+// all rows do not.
+DistanceScale ScaleOfNearest(std::vector<double> distances, double part) {
+  const auto count = static_cast<size_t>(std::ceil(part * static_cast<double>(distances.size())));
+  std::sort(distances.begin(), distances.end());
+  return DistanceScale::Of(std::span(distances).first(std::min(count, distances.size())));
 }
 
 }  // namespace
@@ -100,7 +102,16 @@ DistanceFusion DistanceFusion::OnScaleOf(std::span<const double> own, std::span<
   LC_DCHECK(older.size() == newer.size());
   std::vector<double> fused(older.size());
   for (size_t i = 0; i < fused.size(); ++i) fused[i] = Of(older[i], newer[i]);
-  const DistanceScale from = DistanceScale::Of(NearestOf(fused)), to = DistanceScale::Of(NearestOf(own));
+  // The same part of both, so that rows of each generation will do where few items have both.
+  constexpr double kPart = 0.2;
+  const std::vector<double> of_fused = FiniteOf(fused), of_own = FiniteOf(own);
+  const double rows = static_cast<double>(std::min(of_fused.size(), of_own.size()));
+  const double part = std::max(kPart, std::min(1.0, DistanceScale::kRowsMin / std::max(rows, 1.0)));
+  DistanceScale from = ScaleOfNearest(of_fused, part), to = ScaleOfNearest(of_own, part);
+  if (!from.known || !to.known) {  // Copies of one row may be a fifth of all.
+    from = DistanceScale::Of(of_fused);
+    to = DistanceScale::Of(of_own);
+  }
   if (!from.known || !to.known) return *this;
   const double factor = to.deviation / from.deviation;
   return {to.mean + factor * (offset - from.mean), factor * older_slope, factor * newer_slope};

@@ -49,7 +49,9 @@ class Story(unittest.TestCase):
             def right_within(z, **how):
                 answers = client.search_many("docs", z[ITEMS:], k=100, with_payload=True, **how)
                 return sum(
-                    hit.payload["topic"] == models.topic[query] for query, answer in zip(queries, answers) for hit in answer
+                    hit.payload["topic"] == models.topic[query]
+                    for query, answer in zip(queries, answers)
+                    for hit in answer
                 )
 
             found_before = right_within(models.old, distance_max=threshold)
@@ -70,6 +72,12 @@ class Story(unittest.TestCase):
             self.assertIn("generation 2 serves", told)
             first = share(client, models.new)
             self.assertGreater(first, before - 0.02, "the new model searches the old gallery from the first minute")
+            probes = [
+                lightcone.Probe(vectors={1: models.old[i], 2: models.new[i]}, label=int(models.topic[i]))
+                for i in queries
+            ]
+            client.put_probes("docs", "daily", probes, label_field="topic")
+            client.wait(client.validate("docs", 2))
             found = right_within(models.new, distance_max=threshold, scale_generation=1)
             self.assertAlmostEqual(found / found_before, 1, delta=0.25, msg="a threshold outlives its model")
             collection = client.update_collection("docs", scale_generation=1)

@@ -2,6 +2,7 @@
 // learns from its distances to these.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "geometry/bound_query.h"
 #include "index/api/collection_index.h"
 #include "server/engine/collection/adapters.h"
+#include "stats/distance_fusion.h"
 #include "stats/query_likeness.h"
 #include "store/store.h"
 
@@ -46,6 +48,9 @@ struct ScaleSample {
   RowSamplePtr carried;  // `older` as the item adapter between the two carries them; nullptr: there is none
   RowSamplePtr newer;
   std::vector<float> features;  // features of `older` by the kernel of its generation's own sample; empty: none
+
+  // Whether there are enough rows on both sides, as far as numbers say.
+  bool TellsScale() const { return std::min(older->rows.size(), newer->rows.size()) >= DistanceScale::kRowsMin; }
 };
 using ScaleSamplePtr = std::shared_ptr<const ScaleSample>;
 

@@ -214,7 +214,6 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   answer.reach_overridden = !call_.evaluate_generations.empty();
   answer.sequence = view_->sequence();
   std::vector<Leg> legs = MakeLegs(queries, &answer);
-  TellScales(legs, &answer);
   LC_RETURN_IF_ERROR(CompileFilter());
   answer.filter_share = PassingShare();
   const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
@@ -226,6 +225,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   }
   LC_RETURN_IF_ERROR(rows_.status());
   LC_RETURN_IF_ERROR(found_.status());
+  TellScales(legs, &answer);
   if (call_.profile || profile_) answer.profile = ProfileOf(legs);
 
   std::vector<std::vector<Leg*>> legs_of(queries.size());

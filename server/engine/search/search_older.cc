@@ -124,6 +124,8 @@ absl::StatusOr<SearchResult> SearchRun::FinishOlder(const BoundVector& query, co
         Rescale(scale->older->DistancesTo(*bound.older_query), scale->newer->DistancesTo(own_query), &*results[0]);
     return std::move(results[0]);
   }
+  // No validation measures fused distances that are on no scale of the new generation's.
+  if (!scale->TellsScale()) LC_RETURN_IF_ERROR(ForgetScale(to));
   RowSamplePtr seen = rows;
   NewerQuery newer{requests[1].query, nullptr, &own_query};
   if (leg.route.item != nullptr) {

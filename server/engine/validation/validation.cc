@@ -194,7 +194,8 @@ class Validation {
     ProbeLikenesses likenesses;
   };
   struct PairWays {
-    OlderWays self;  // the older generation's own queries
+    OlderWays self;         // the older generation's own queries
+    bool on_scale = false;  // whether fused distances are on the scale of the newer generation's own
     std::vector<Way> ways;
     std::vector<Beside> beside;
   };
@@ -285,6 +286,7 @@ absl::Status Validation::FillBeside(const GenerationRecord& older, PairWays* all
   LC_ASSIGN_OR_RETURN(const ScaleSamplePtr scale,
                       samples.ScaleOf(*view, older.generation, newer_.generation, rows,
                                       state_.reach.Adapters(older.generation, newer_.generation)));
+  all->on_scale = scale->TellsScale();
   for (size_t w = 0; w < all->ways.size(); ++w) {
     const Way& way = all->ways[w];
     if (!way.in_reach) continue;
@@ -318,7 +320,7 @@ void Validation::ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, 
     WayReport& report = pair->both.emplace_back();
     report.way = way.mode;
     report.older = kOlderShares[chosen.all];
-    report.relevance = CurveOf(distances[chosen.all]);
+    if (ways->on_scale) report.relevance = CurveOf(distances[chosen.all]);
     report.figures = FiguresOf(both);
     FillGains(input_.measure, both, old_self, &report);
   }

@@ -96,13 +96,13 @@ absl::StatusOr<ProbeVectors> VectorsOf(const Context& engine, const Collection& 
 
 // Takes over what the validation before could measure, and this one could not any more.
 void KeepRelevance(const ValidationReport& before, ValidationReport* report) {
-  if (!report->new_relevance) report->new_relevance = before.new_relevance;
+  if (!report->new_self) report->new_relevance = before.new_relevance;
   report->kept_relevance = before.kept_relevance;
   for (const PairReport& pair : before.pairs) {
     if (pair.old_relevance) report->kept_relevance.insert_or_assign(pair.item_generation, *pair.old_relevance);
   }
   for (const PairReport& pair : report->pairs) {
-    if (pair.old_relevance) report->kept_relevance.erase(pair.item_generation);
+    if (!pair.replaced) report->kept_relevance.erase(pair.item_generation);
   }
 }
 
