@@ -109,12 +109,7 @@ class MixtureTest : public EngineTest {
     return Validated(engine_.get(), calibrate);
   }
   absl::Status TryActivate(uint32_t generation, const std::string& force_because = "") {
-    ActivateCall call;
-    call.collection = "c";
-    call.generation = generation;
-    call.force = !force_because.empty();
-    call.reason = force_because;
-    return engine_->ActivateGeneration(call).status();
+    return server::TryActivate(engine_.get(), generation, force_because);
   }
 
   std::mt19937 random_{31};

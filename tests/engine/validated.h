@@ -1,7 +1,8 @@
-// A validation that is waited for.
+// A validation that is waited for, and the activation that may follow.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "engine_testing.h"
@@ -21,6 +22,16 @@ inline std::shared_ptr<const ValidationReport> Validated(Engine* engine, bool ca
   for (; !job.final(); job = *engine->GetJob(*id)) std::this_thread::yield();
   EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
   return engine->GetGeneration("c", 2)->validation;
+}
+
+// Activates a generation of collection "c"; with a reason, by force.
+inline absl::Status TryActivate(Engine* engine, uint32_t generation, const std::string& force_because) {
+  ActivateCall call;
+  call.collection = "c";
+  call.generation = generation;
+  call.force = !force_because.empty();
+  call.reason = force_because;
+  return engine->ActivateGeneration(call).status();
 }
 
 }  // namespace lightcone::server

@@ -6,6 +6,7 @@
 
 #include "engine_testing.h"
 #include "models/adapter_file.h"
+#include "validated.h"
 
 namespace lightcone::server {
 namespace {
@@ -190,12 +191,7 @@ class GateTest : public EngineTest {
     return *engine_->GetGeneration(call.collection, call.generation);
   }
   absl::Status TryActivate(uint32_t generation, const std::string& force_because = "") {
-    ActivateCall call;
-    call.collection = "c";
-    call.generation = generation;
-    call.force = !force_because.empty();
-    call.reason = force_because;
-    return engine_->ActivateGeneration(call).status();
+    return server::TryActivate(engine_.get(), generation, force_because);
   }
 
   std::mt19937 random_{11};

@@ -116,7 +116,7 @@ def written(response: Any) -> types.Written:
         response.generation,
         response.items,
         tuple(response.outdated),
-        types.warned(response.warnings),
+        errors.warned(response.warnings),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Type
+import sys
+import warnings
+from typing import Any, Dict, Optional, Sequence, Tuple, Type
 
 import grpc
 
@@ -152,6 +154,18 @@ def of_part(part: Any) -> LightconeError:
     violation = part.violation
     code = _CODES.get(part.code, grpc.StatusCode.UNKNOWN)
     return make(code, part.message, field=violation.field, value=violation.value, allowed=violation.allowed)
+
+
+def warned(texts: Sequence[str]) -> Tuple[str, ...]:
+    """The server's warnings, each of which Python's own ``warnings`` has been told of, in the caller's line."""
+    if not texts:
+        return ()
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    for text in texts:
+        warnings.warn(text, ForeignVectorsWarning, stacklevel=level)
+    return tuple(texts)
 
 
 def _parts(details: bytes) -> Dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-import warnings
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
@@ -508,21 +506,9 @@ def refresh(message: Any) -> Refresh:
     return Refresh(**{one.name: getattr(message, one.name) for one in fields(Refresh)})
 
 
-def warned(texts: Sequence[str]) -> Tuple[str, ...]:
-    """The server's warnings, each of which Python's own ``warnings`` has been told of, in the caller's line."""
-    if not texts:
-        return ()
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
-        level, frame = level + 1, frame.f_back
-    for text in texts:
-        warnings.warn(text, errors.ForeignVectorsWarning, stacklevel=level)
-    return tuple(texts)
-
-
 def search_answers(response: Any, k: int) -> SearchAnswers:
     refreshed = refresh(response.refresh) if response.HasField("refresh") else None
-    doubts = warned(response.warnings)
+    doubts = errors.warned(response.warnings)
     answers: List[Union[SearchAnswer, errors.LightconeError]] = []
     for result in response.results:
         if result.HasField("error"):
