@@ -50,9 +50,14 @@ class Calibration {
     LC_ASSIGN_OR_RETURN(const Neighbours right, Ask({.exact = true}));
     std::vector<RecallAt> measured;
     const Lists* const lists = segments_[0].segment->lists();
+    Neighbours found(queries_.size());
     for (const int breadth : lists == nullptr ? std::span<const int>(kWalks) : std::span<const int>(kProbes)) {
       if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // A probe of all lists is a scan.
-      LC_ASSIGN_OR_RETURN(const Neighbours found, lists == nullptr ? WalkPast(breadth) : Ask({.nprobe = breadth}));
+      if (lists == nullptr) {
+        LC_RETURN_IF_ERROR(WalkPast(breadth, right, found));
+      } else {
+        LC_ASSIGN_OR_RETURN(found, Ask({.nprobe = breadth}));
+      }
       measured.push_back({breadth, LesserRecall(right, found)});
       if (measured.back().recall >= kRecallEnough) break;
     }
@@ -155,13 +160,14 @@ class Calibration {
   }
 
   // Searches the graph with this `ef`. The row that serves as query is left out of the graph: its own links would lead
-  // to its neighbours, and no other query has such links.
-  absl::StatusOr<Neighbours> WalkPast(int ef) const {
+  // to its neighbours, and no other query has such links. Queries that found all of `right` at a lesser `ef` keep what
+  // they found: a broader walk expands every row that a narrower one does, in the same order, and more behind them.
+  absl::Status WalkPast(int ef, const Neighbours& right, Neighbours& found) const {
     const Segment& segment = *segments_[0].segment;
     const RowBlock& block = segment.block();
     const CodeBlock* const codes = segments_[0].codes();
-    Neighbours neighbours;
     for (size_t i = 0; i < queries_.size(); ++i) {
+      if (!found[i].empty() && Share(right[i], found[i]) == 1) continue;
       const BoundQuery& query = queries_[i];
       CodeQuery coded(query);
       if (codes != nullptr) coded.Bind(*codes);
@@ -172,12 +178,21 @@ class Calibration {
               *segment.graph(), score, {ef, std::numeric_limits<int64_t>::max(), rows_[i]},
               [&](uint32_t row) { return row != rows_[i]; },
               [&] { return stop_ && stop_() ? absl::CancelledError("measuring walks") : absl::OkStatus(); }));
-      std::vector<SearchHit>& hits = neighbours.emplace_back();
-      for (const ScoredRow& found : walk.rows) {
-        hits.push_back({block.ids[found.row], query.Distance(segment.row(found.row)), block.uncertainty[found.row]});
+      found[i].clear();
+      for (const ScoredRow& met : walk.rows) {
+        found[i].push_back({block.ids[met.row], query.Distance(segment.row(met.row)), block.uncertainty[met.row]});
       }
     }
-    return neighbours;
+    return absl::OkStatus();
+  }
+
+  // The share of the right rows that were found; any row that is as near as one of them counts.
+  static double Share(const std::vector<SearchHit>& right, const std::vector<SearchHit>& found) {
+    if (right.empty()) return 1;
+    const double farthest = right.back().distance;
+    const auto near =
+        std::count_if(found.begin(), found.end(), [&](const SearchHit& hit) { return hit.distance <= farthest; });
+    return std::min(1.0, static_cast<double>(near) / static_cast<double>(right.size()));
   }
 
   // Of queries from rows, or from beside them.
@@ -193,10 +208,7 @@ class Calibration {
     double sum = 0, squares = 0, n = 0;
     for (size_t i = begin; i < end; ++i) {
       if (right[i].empty()) continue;
-      const double farthest = right[i].back().distance;  // any row that is as near counts
-      const auto near = std::count_if(found[i].begin(), found[i].end(),
-                                      [&](const SearchHit& hit) { return hit.distance <= farthest; });
-      const double share = std::min(1.0, static_cast<double>(near) / static_cast<double>(right[i].size()));
+      const double share = Share(right[i], found[i]);
       sum += share;
       squares += share * share;
       ++n;

@@ -61,6 +61,32 @@ TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
   EXPECT_GE(found, 48);
 }
 
+// Sealing relies on it: it walks no broader for queries that found everything.
+TEST_F(GraphBytes, ABroaderWalkMissesNothingThatANarrowerOneFound) {
+  const auto graph = Graph::Parse(bytes_, kRows);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (int64_t i = 0; i < kRows; i += 3) {
+    const auto query = BoundQuery::Make(space_, space_, {&rows_[static_cast<size_t>(4 * i)], 4});
+    std::vector<ScoredRow> before;
+    for (const int ef : {1, 2, 3, 5, 8, 10, 16, 24, 64, 200}) {
+      const auto walk = WalkGraph(
+          *graph, ScoredRows{block_, *query}, {ef, kRows * kRows, i}, [i](uint32_t row) { return row != i; },
+          [] { return absl::OkStatus(); });
+      ASSERT_TRUE(walk.ok());
+      ASSERT_EQ(walk->rows.size(), static_cast<size_t>(ef));
+      std::set<uint32_t> found;
+      float least = walk->rows.front().score;
+      for (const ScoredRow& row : walk->rows) {
+        found.insert(row.row);
+        least = std::min(least, row.score);
+      }
+      // Others have made room for nearer ones.
+      for (const ScoredRow& row : before) EXPECT_TRUE(row.score <= least || found.count(row.row)) << i << ", ef " << ef;
+      before = walk->rows;
+    }
+  }
+}
+
 TEST_F(GraphBytes, AWalkThatGivesUpBesideAnotherLeavesThatOneWhole) {
   const auto graph = Graph::Parse(bytes_, kRows);
   ASSERT_TRUE(graph.ok()) << graph.status();
