@@ -79,7 +79,7 @@ absl::Status AddPayloadFields(const std::vector<std::string>& texts, const std::
     }
     if (field->type() == v1::PAYLOAD_TYPE_UNSPECIFIED) {
       return InvalidField(flag, StrCat("'", text, "'"),
-                          "PATH=TYPE with a type of keyword, integer, float, boolean, time");
+                          "PATH=TYPE with a type of keyword, integer, float, boolean, time, text, geo");
     }
   }
   return absl::OkStatus();
@@ -275,8 +275,8 @@ void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("--curvature", flags->curvature, "K of the Lorentz geometry, whose curvature is -K; 0: 1");
   AddIndexFlags(app, flags);
   app->add_option("--payload-index", flags->payload_fields,
-                  "PATH=TYPE of a payload field to keep an index over, for filters: keyword, integer, float, boolean "
-                  "or time; may be repeated");
+                  "PATH=TYPE of a payload field to keep an index over, for filters: keyword, integer, float, boolean, "
+                  "time, text (words) or geo; may be repeated");
   AddRequireGeneration(app, flags);
   AddDefaultTtl(app, flags);
   AddForeignVectors(app, flags);
@@ -304,7 +304,8 @@ void AddAliasFlags(CLI::App* app, CollectionFlags* flags) {
 void AddPayloadFlags(CLI::App* app, CollectionFlags* flags) {
   AddCollectionName(app, flags);
   app->add_option("--add", flags->payload_fields,
-                  "PATH=TYPE of an index to add: keyword, integer, float, boolean or time; may be repeated");
+                  "PATH=TYPE of an index to add: keyword, integer, float, boolean, time, text (words) or geo; may be "
+                  "repeated");
   app->add_option("--drop", flags->drop, "PATH of an index to drop; may be repeated");
   app->add_flag("--wait", flags->wait, "Wait until every index is ready");
   AddRequestId(app, &flags->request_id);

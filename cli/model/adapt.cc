@@ -22,6 +22,7 @@
 #include "cli/model/commands.h"
 #include "cli/table.h"
 #include "models/encoders/encoder.h"
+#include "trainer/adapt/alignment.h"
 #include "trainer/adapt/evaluate_adapter.h"
 #include "trainer/adapt/fit.h"
 #include "trainer/adapt/model_pairs.h"
@@ -41,6 +42,7 @@ struct AdaptFlags {
   int bank = AdaptOptions().bank;
   int64_t pairs = 0;
   uint64_t seed = 1;
+  bool unpaired = false;
   std::vector<const CLI::Option*> of_embeddings, of_models;  // flags that only one of the two forms reads
   const CLI::Option *rank_given = nullptr, *loss_given = nullptr;
 };
@@ -64,8 +66,9 @@ struct Sides {
 // Everything that fitting and evaluation need, wherever it came from.
 struct Inputs {
   ModelPairs pairs;
-  ModelPairs test;            // Pairs without labels are not evaluated.
-  std::string not_evaluated;  // reason why there is no evaluation
+  ModelPairs test;                      // Pairs without labels are not evaluated.
+  std::string not_evaluated;            // reason why there is no evaluation
+  std::optional<double> matched_share;  // share of rows without a partner that were given one
   std::optional<RetrievalFigures> base;
 };
 
@@ -184,6 +187,53 @@ absl::StatusOr<Inputs> Share(const AdaptFlags& flags, const Sides& sides) {
   return inputs;
 }
 
+// Pairs of rows that no item has in common, matched by what lies beside what.
+absl::StatusOr<Inputs> Matched(const AdaptFlags& flags, const Sides& sides) {
+  LC_RETURN_IF_ERROR(CheckRows("--old-embeddings", sides.old_z, sides.old_space));
+  LC_RETURN_IF_ERROR(CheckRows("--new-embeddings", sides.new_z, sides.new_space));
+  const StopOnInterrupt interrupt;
+  absl::StatusOr<Alignment> aligned = absl::UnknownError("");
+  {
+    ProgressBar bar("matching", 1, "rounds");
+    aligned = AlignUnpaired(
+        sides.old_z.values, sides.old_space, sides.new_z.values, sides.new_space, {.seed = flags.seed},
+        [&bar](const AlignProgress& p) {
+          bar.Show(static_cast<double>(p.step) / static_cast<double>(p.steps), p.step);
+        },
+        interrupt.flag());
+  }
+  LC_RETURN_IF_ERROR(aligned.status());
+  const int64_t matched = std::ssize(aligned->source);
+  if (matched < kAdaptPairsMin) {
+    return FailedPrecondition(StrCat("only ", matched, " rows of the two models were matched; a fit needs ",
+                                     kAdaptPairsMin, ": the rows are of other kinds, or the models too unlike"));
+  }
+  Inputs inputs;
+  for (size_t i = 0; i < aligned->source.size(); ++i) {
+    const std::span<const float> old_z = RowOf(sides.old_z, static_cast<size_t>(aligned->source[i]));
+    const std::span<const float> new_z = RowOf(sides.new_z, static_cast<size_t>(aligned->target[i]));
+    inputs.pairs.old_z.insert(inputs.pairs.old_z.end(), old_z.begin(), old_z.end());
+    inputs.pairs.new_z.insert(inputs.pairs.new_z.end(), new_z.begin(), new_z.end());
+  }
+  inputs.not_evaluated = "no item has embeddings of both models (--unpaired)";
+  inputs.matched_share = aligned->matched_share;
+  return inputs;
+}
+
+absl::Status CheckUnpaired(const AdaptFlags& flags, const Sides& sides) {
+  if (!flags.labels.empty()) return InvalidField("--labels", "given", "nothing with --unpaired");
+  if (!flags.items.empty()) return InvalidField("--items", "given", "nothing with --unpaired");
+  if (flags.pairs != 0) return InvalidField("--pairs", StrCat(flags.pairs), "0 with --unpaired: matches are used");
+  if (sides.old_space.metric != Metric::kCosine) {
+    return InvalidField("--metric", flags.metric, "cosine with --unpaired: only directions are matched");
+  }
+  for (const auto& [flag, matrix] : {std::pair("--old-embeddings", &sides.old_z), {"--new-embeddings", &sides.new_z}}) {
+    if (matrix->rows >= kAlignRowsMin) continue;
+    return InvalidField(flag, StrCat(matrix->rows, " rows"), StrCat("at least ", kAlignRowsMin, " with --unpaired"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Sides> OpenEmbeddings(const AdaptFlags& flags) {
   if (flags.old_embeddings.empty()) return InvalidField("--old-embeddings", "absent", "a .npy file");
   if (flags.new_embeddings.empty()) return InvalidField("--new-embeddings", "absent", "a .npy file");
@@ -194,7 +244,7 @@ absl::StatusOr<Sides> OpenEmbeddings(const AdaptFlags& flags) {
   Sides sides;
   LC_ASSIGN_OR_RETURN(sides.old_z, ReadMatrix("--old-embeddings", flags.old_embeddings));
   LC_ASSIGN_OR_RETURN(sides.new_z, ReadMatrix("--new-embeddings", flags.new_embeddings));
-  if (sides.new_z.rows != sides.old_z.rows) {
+  if (!flags.unpaired && sides.new_z.rows != sides.old_z.rows) {
     return InvalidField("--new-embeddings", StrCat(sides.new_z.rows, " rows"),
                         StrCat(sides.old_z.rows, ", as --old-embeddings: row i of both is one item"));
   }
@@ -206,6 +256,7 @@ absl::StatusOr<Sides> OpenEmbeddings(const AdaptFlags& flags) {
   }
   sides.old_space = {metric, sides.old_z.dimension, flags.curvature, flags.old_clip};
   sides.new_space = {metric, sides.new_z.dimension, flags.curvature, flags.new_clip};
+  if (flags.unpaired) LC_RETURN_IF_ERROR(CheckUnpaired(flags, sides));
   return sides;
 }
 
@@ -397,7 +448,9 @@ absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
   // Options are checked against the sides' dimensions before any image is embedded.
   LC_ASSIGN_OR_RETURN(const Sides sides, embeddings ? OpenEmbeddings(flags) : OpenModels(flags));
   LC_ASSIGN_OR_RETURN(AdaptOptions options, OptionsOf(flags, sides));
-  LC_ASSIGN_OR_RETURN(const Inputs inputs, embeddings ? Share(flags, sides) : Embed(flags, sides));
+  LC_ASSIGN_OR_RETURN(const Inputs inputs, flags.unpaired ? Matched(flags, sides)
+                                           : embeddings   ? Share(flags, sides)
+                                                          : Embed(flags, sides));
   if (embeddings) options.pairs_max = flags.pairs;  // --pairs already bounded the embedded images of models.
   const absl::StatusOr<AdapterFile> fitted = FitShown(inputs, options);
   LC_RETURN_IF_ERROR(InFlags(fitted.status(), flags, embeddings));
@@ -410,7 +463,7 @@ absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
                               sides.new_space};
     LC_ASSIGN_OR_RETURN(evaluation, EvaluateAdapter(adapter, test, {.base = inputs.base, .seed = flags.seed}));
   }
-  ShowAdapter(context, flags.out, file, evaluation, inputs.not_evaluated);
+  ShowAdapter(context, flags.out, file, evaluation, inputs.not_evaluated, inputs.matched_share);
   return flags.collection.empty() ? absl::OkStatus() : PutIt(context, flags);
 }
 
@@ -435,6 +488,9 @@ void AddAdapt(CLI::App& root, Context& context) {
           ->capture_default_str(),
       app->add_option("--test-share", flags->test_share, "Share of labelled items kept for the evaluation")
           ->capture_default_str(),
+      app->add_flag("--unpaired", flags->unpaired,
+                    "Match rows of the two files that are of other items, for where no item can be embedded by both "
+                    "models; cosine only"),
   };
   flags->of_models = {
       app->add_option("--old-model", flags->old_model, "Folder of the old model, in place of embeddings"),

@@ -45,6 +45,8 @@ OrderedJson EvaluationJson(const AdapterEvaluation& e) {
   return json;
 }
 
+constexpr double kMatchedEnough = 0.35;  // least share of rows that an alignment matches unless it failed
+
 std::string Cell(const std::optional<double>& value) { return value.has_value() ? Number(*value) : "-"; }
 
 void AddRow(Table& table, const std::string& queries, const std::string& gallery, const RetrievalFigures& figures,
@@ -82,11 +84,13 @@ std::string EvaluationText(const AdapterEvaluation& e, bool item) {
 }  // namespace
 
 void ShowAdapter(const Context& context, const std::string& path, const AdapterFile& file,
-                 const std::optional<AdapterEvaluation>& evaluation, const std::string& not_evaluated) {
+                 const std::optional<AdapterEvaluation>& evaluation, const std::string& not_evaluated,
+                 std::optional<double> matched_share) {
   if (context.json) {
     OrderedJson json;
     json["file"] = path;
     json["adapter"] = OrderedJson::parse(AdapterHeaderJson(file));
+    if (matched_share) json["matched_share"] = *matched_share;
     json["evaluation"] = evaluation.has_value() ? EvaluationJson(*evaluation) : OrderedJson(nullptr);
     context.PrintJson(json);
     return;
@@ -100,6 +104,12 @@ void ShowAdapter(const Context& context, const std::string& path, const AdapterF
                        " held-out pairs ", Number(file.fit.held_out_error), " (least squares ",
                        Number(file.fit.baseline_error), "), of its prediction R^2 ", Number(file.fit.head_r2), "\n"));
   if (const std::string why = ChoiceText(file); !why.empty()) context.Print(why + "\n");
+  if (matched_share) {
+    context.Print(StrCat("rows were matched without pairs: ", Number(*matched_share * 100), " % of the old ones",
+                         *matched_share >= kMatchedEnough ? "\n"
+                                                          : "; so few tell that the match failed: the rows are of "
+                                                            "other kinds, or the models too unlike\n"));
+  }
   if (!evaluation.has_value()) {
     context.Print(StrCat("retrieval was not evaluated: ", not_evaluated, "\n"));
     return;

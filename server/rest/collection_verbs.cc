@@ -17,7 +17,8 @@ constexpr std::pair<const char*, Metric> kDistances[] = {
     {"Cosine", Metric::kCosine}, {"Dot", Metric::kInnerProduct}, {"Euclid", Metric::kEuclidean}};
 constexpr std::pair<const char*, PayloadType> kSchemas[] = {
     {"keyword", PayloadType::kKeyword}, {"uuid", PayloadType::kKeyword}, {"integer", PayloadType::kInteger},
-    {"float", PayloadType::kFloat},     {"bool", PayloadType::kBoolean}, {"datetime", PayloadType::kTime}};
+    {"float", PayloadType::kFloat},     {"bool", PayloadType::kBoolean}, {"datetime", PayloadType::kTime},
+    {"text", PayloadType::kText},       {"geo", PayloadType::kGeo}};
 
 // Clients know three distances. A geodesic length orders points as a Euclidean one does: smaller is nearer.
 const char* DistanceName(Metric metric) {
@@ -43,10 +44,10 @@ absl::StatusOr<Metric> DistanceFrom(const Fields& vectors) {
   return InvalidField(vectors.At("distance"), ShownJson(name), "Cosine, Dot, Euclid");
 }
 
-// One copy on one machine: numbers of shards and replicas above one are refused.
+// What is asked of a cluster means nothing to one machine, as it means nothing to a Qdrant outside a cluster.
 absl::Status CheckCopies(const Fields& body) {
   for (const char* name : {"shard_number", "replication_factor", "write_consistency_factor"}) {
-    LC_RETURN_IF_ERROR(body.Whole(name, 1, 1, 1).status());
+    LC_RETURN_IF_ERROR(body.Whole(name, 1, 1, INT32_MAX).status());
   }
   return absl::OkStatus();
 }
@@ -169,22 +170,30 @@ absl::Status ReadAliasAction(const RestCall& call, const Fields& action, std::ve
   return InvalidField(action.At("*"), "without a known member", "one of create_alias, delete_alias, rename_alias");
 }
 
+// Texts are cut into words in one way (text_match.h): other ways would find other texts.
+absl::Status CheckWords(const Fields& schema) {
+  LC_RETURN_IF_ERROR(schema.Refuse("stemmer", "words are compared as they stand"));
+  LC_RETURN_IF_ERROR(schema.Refuse("stopwords", "every word counts"));
+  LC_ASSIGN_OR_RETURN(const std::string tokenizer, schema.Text("tokenizer"));
+  if (tokenizer.empty() || tokenizer == "word") return absl::OkStatus();
+  return NotSupported(schema.At("tokenizer"), "the one tokenizer is word");
+}
+
 absl::StatusOr<PayloadType> SchemaFrom(const Fields& body) {
   LC_ASSIGN_OR_RETURN(const json* const schema, body.Require("field_schema", "the name of a type, or {type}"));
   std::string name;
   if (schema->is_object()) {
     LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(*schema, body.At("field_schema")));
     LC_ASSIGN_OR_RETURN(name, fields.Text("type"));
+    LC_RETURN_IF_ERROR(CheckWords(fields));
   } else {
     LC_ASSIGN_OR_RETURN(name, body.Text("field_schema"));
   }
   for (const auto& [known, type] : kSchemas) {
     if (name == known) return type;
   }
-  if (name == "text" || name == "geo") {
-    return NotSupported(body.At("field_schema"), StrCat("there is no payload index of type '", name, "'"));
-  }
-  return InvalidField(body.At("field_schema"), ShownJson(name), "keyword, uuid, integer, float, bool, datetime");
+  return InvalidField(body.At("field_schema"), ShownJson(name),
+                      "keyword, uuid, integer, float, bool, datetime, text, geo");
 }
 
 }  // namespace
@@ -196,6 +205,16 @@ Answer ListCollections(const RestCall& call) {
     if (Sees(call, status.name)) collections.push_back({{"name", status.name}});
   }
   return TextOfJson({{"collections", std::move(collections)}});
+}
+
+// Counters are at /metrics. `app` is the API that is spoken here, by which clients know what they may ask for.
+Answer GetTelemetry(const RestCall& call) {
+  LC_ASSIGN_OR_RETURN(const std::vector<CollectionStatus> all, call.engine.ListCollections());
+  const auto seen =
+      std::count_if(all.begin(), all.end(), [&](const CollectionStatus& status) { return Sees(call, status.name); });
+  return TextOfJson({{"app", {{"name", "qdrant"}, {"version", kQdrantVersion}}},
+                     {"collections", {{"number_of_collections", seen}}},
+                     {"lightcone", {{"version", std::string(call.version)}}}});
 }
 
 Answer GetCollection(const RestCall& call) {

@@ -22,6 +22,7 @@ constexpr RouteAccess kAllAliases = RouteAccess::Needs(kAdmin, kAllCollections);
 
 constexpr Endpoint kEndpoints[] = {
     {"Rest/ListCollections", "GET", "/collections", kListing, RestLane::kRead, false, rest::ListCollections},
+    {"Rest/GetTelemetry", "GET", "/telemetry", kListing, RestLane::kRead, false, rest::GetTelemetry},
     {"Rest/ListAliases", "GET", "/aliases", kListing, RestLane::kRead, false, rest::ListAliases},
     {"Rest/ChangeAliases", "POST", "/collections/aliases", kAllAliases, RestLane::kOperate, true, rest::ChangeAliases},
     {"Rest/GetCollection", "GET", LC_COLLECTION, Needs(kRead), RestLane::kRead, false, rest::GetCollection},
@@ -93,7 +94,6 @@ constexpr RefusedEndpoint kRefused[] = {
     {"GET", LC_COLLECTION "/cluster", kOneMachine},
     {"GET", "/cluster", kOneMachine},
     {"PUT", LC_COLLECTION "/shards", kOneMachine},
-    {"GET", "/telemetry", "see /metrics"},
 };
 
 #undef LC_COLLECTION

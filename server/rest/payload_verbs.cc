@@ -58,7 +58,7 @@ Answer MakeOperation(const RestCall& call, const json& given, const std::string&
   for (const auto& [name, make] : kOperations) {
     const json* body = operation.Find(name);
     if (body == nullptr) continue;
-    Answer made = make(RestCall{call.engine, call.index_defaults, call.request, *body, call.context});
+    Answer made = make(RestCall{call.engine, call.index_defaults, call.request, *body, call.context, call.version});
     if (!made.ok()) return Annotate(made.status(), operation.At(name));
     return made;
   }

@@ -19,8 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-// The version of Qdrant's API that these paths and bodies follow: clients compare it with their own.
-constexpr char kQdrantVersion[] = "1.18.0";
 constexpr int64_t kTimeoutSecondsMax = 3'600;
 
 int HttpCodeOf(absl::StatusCode code) {
@@ -196,7 +194,7 @@ absl::StatusOr<std::string> RestApi::Call(const Endpoint& endpoint, const HttpRe
     }
     const json none;
     const json& given = body ? std::as_const(body->value) : none;
-    RestCall call{*engine, options_.index_defaults, request, given, {}};
+    RestCall call{*engine, options_.index_defaults, request, given, {}, options_.version};
     call.context.deadline = deadline;
     call.context.caller = request.caller.name();
     call.context.sees = [&request](const std::string& collection) { return request.caller.Sees(collection); };

@@ -14,12 +14,16 @@
 
 namespace lightcone::server {
 
+// The version of Qdrant's API that these paths and bodies follow: clients compare it with their own.
+inline constexpr char kQdrantVersion[] = "1.18.0";
+
 struct RestCall {
   Engine& engine;
   const IndexSettings& index_defaults;  // settings of new collections
   const HttpRequest& request;
   const nlohmann::json& body;  // null where the endpoint takes none
   CallContext context;
+  std::string_view version;  // version of the server
 
   // A part of the path that the endpoint's pattern names, or an empty text.
   std::string Parameter(const std::string& name) const;

@@ -13,6 +13,7 @@ namespace lightcone::server::rest {
 using Answer = absl::StatusOr<std::string>;
 
 // Collections.
+Answer GetTelemetry(const RestCall& call);
 Answer ListCollections(const RestCall& call);
 Answer GetCollection(const RestCall& call);
 Answer CollectionExists(const RestCall& call);

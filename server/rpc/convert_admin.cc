@@ -95,11 +95,11 @@ v1::GenerationState StateOf(GenerationState state) {
   return v1::GENERATION_STATE_UNSPECIFIED;
 }
 
-constexpr std::pair<v1::PayloadType, PayloadType> kPayloadTypes[] = {{v1::PAYLOAD_TYPE_KEYWORD, PayloadType::kKeyword},
-                                                                     {v1::PAYLOAD_TYPE_INTEGER, PayloadType::kInteger},
-                                                                     {v1::PAYLOAD_TYPE_FLOAT, PayloadType::kFloat},
-                                                                     {v1::PAYLOAD_TYPE_BOOLEAN, PayloadType::kBoolean},
-                                                                     {v1::PAYLOAD_TYPE_TIME, PayloadType::kTime}};
+constexpr std::pair<v1::PayloadType, PayloadType> kPayloadTypes[] = {
+    {v1::PAYLOAD_TYPE_KEYWORD, PayloadType::kKeyword}, {v1::PAYLOAD_TYPE_INTEGER, PayloadType::kInteger},
+    {v1::PAYLOAD_TYPE_FLOAT, PayloadType::kFloat},     {v1::PAYLOAD_TYPE_BOOLEAN, PayloadType::kBoolean},
+    {v1::PAYLOAD_TYPE_TIME, PayloadType::kTime},       {v1::PAYLOAD_TYPE_TEXT, PayloadType::kText},
+    {v1::PAYLOAD_TYPE_GEO, PayloadType::kGeo}};
 
 absl::StatusOr<std::vector<PayloadField>> FieldsOf(const google::protobuf::RepeatedPtrField<v1::PayloadField>& fields,
                                                    std::string_view list) {

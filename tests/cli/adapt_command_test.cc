@@ -99,6 +99,50 @@ TEST_F(AdaptCommand, ChoosesTheMapByItselfAndSaysWhy) {
   EXPECT_THAT(RunOnFiles({"--map", "spline", "--out", scratch_ / "a.adapter"}).err, HasSubstr("allowed: auto, procr"));
 }
 
+TEST_F(AdaptCommand, MatchesRowsWithoutPairsAndSaysHowMany) {
+  // Subjects in a plane of eight dimensions, and a second model that turns the eight about.
+  Rng rng(5);
+  std::vector<float> subjects, old_z, new_z;
+  for (int i = 0; i < 8 * 30; ++i) subjects.push_back(static_cast<float>(rng.Normal()));
+  const auto draw = [&](bool turned, std::vector<float>* rows) {
+    const double u = rng.Uniform();
+    const float* const subject = subjects.data() + 8 * static_cast<size_t>(u * u * 30);
+    for (size_t d = 0; d < 8; ++d) {
+      const size_t from = turned ? (d + 3) % 8 : d;
+      rows->push_back((turned && d % 3 == 0 ? -1.0f : 1.0f) *
+                      (subject[from] + 0.3f * static_cast<float>(rng.Normal())));
+    }
+  };
+  for (int i = 0; i < 1'200; ++i) draw(false, &old_z);
+  for (int i = 0; i < 1'100; ++i) draw(true, &new_z);
+  Write("apart_old.npy", NpyType::kFloat32, {1200, 8}, old_z.data(), old_z.size() * sizeof(float));
+  Write("apart_new.npy", NpyType::kFloat32, {1100, 8}, new_z.data(), new_z.size() * sizeof(float));
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"--map",
+                                      "affine",
+                                      "--unpaired",
+                                      "--old-embeddings",
+                                      scratch_ / "apart_old.npy",
+                                      "--new-embeddings",
+                                      scratch_ / "apart_new.npy",
+                                      "--out",
+                                      scratch_ / "u.adapter"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Run(words);
+  };
+  const Outcome outcome = run({"--metric", "cosine", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_GT(outcome.json()["matched_share"].get<double>(), 0.2);
+  EXPECT_TRUE(outcome.json()["evaluation"].is_null());
+  EXPECT_EQ(ReadAdapter(scratch_ / "u.adapter").value().spec.input_dimension, 8);
+  EXPECT_THAT(run({"--metric", "cosine"}).out, HasSubstr("rows were matched without pairs: "));
+  EXPECT_THAT(run({}).err, HasSubstr("'--metric' is lorentz; allowed: cosine with --unpaired"));
+  EXPECT_THAT(run({"--metric", "cosine", "--pairs", "100"}).err, HasSubstr("'--pairs' is 100; allowed: 0"));
+  EXPECT_THAT(run({"--metric", "cosine", "--labels", scratch_ / "labels.npy"}).err, HasSubstr("'--labels' is given"));
+  EXPECT_THAT(RunOnFiles({"--metric", "cosine", "--unpaired", "--out", scratch_ / "u.adapter"}).err,
+              HasSubstr("'--old-embeddings' is 300 rows; allowed: at least 1000 with --unpaired"));
+}
+
 TEST_F(AdaptCommand, OfTheQuerySideGoesTheOtherWayAndSaysSoInTables) {
   const std::string file = scratch_ / "q.adapter";
   const Outcome outcome =

@@ -45,6 +45,14 @@ test('collections are made, listed, described and dropped', async () => {
 
 test('the client finds a version that it knows', async () => {
   assert.match((await client.versionInfo()).version, /^1\.\d+\.\d+$/);
+  const {data} = await client.api().telemetry({});
+  assert.equal(data.result.app.name, 'qdrant');
+});
+
+test('copies that a cluster would keep may be asked for', async () => {
+  made.push('js-copies');
+  const asked = {vectors: {size: 4, distance: 'Dot'}, shard_number: 2, replication_factor: 2};
+  assert.equal(await client.createCollection('js-copies', asked), true);
 });
 
 test('aliases are made, listed, renamed and removed', async () => {

@@ -58,13 +58,29 @@ TEST_F(RestCollections, WhatIsNotThereIsRefusedByName) {
   for (const char* body :
        {R"({"vectors": {"size": 0, "distance": "Cosine"}})", R"({"vectors": {"distance": "Cosine"}})",
         R"({"vectors": {"size": 2, "distance": "cosine"}})", R"({})",
-        R"({"vectors": {"size": 2, "distance": "Cosine"}, "shard_number": 2})"}) {
+        R"({"vectors": {"size": 2, "distance": "Cosine"}, "shard_number": 0})"}) {
     const Reply reply = Send("PUT", "/collections/c", body);
     EXPECT_EQ(reply.status, 400) << body;
     EXPECT_THAT(reply.error(), HasSubstr("allowed")) << body;
   }
   EXPECT_EQ(Get("/collections/c").status, 404) << "nothing is left of a call that failed";
-  EXPECT_EQ(Get("/telemetry").status, 501);
+}
+
+// Stock clients ask for copies wherever they run, and Qdrant takes the numbers outside a cluster, too.
+TEST_F(RestCollections, NumbersOfShardsAndCopiesMeanNothingToOneMachine) {
+  const Reply made = Send("PUT", "/collections/c", R"({"vectors": {"size": 2, "distance": "Dot"},
+      "shard_number": 3, "replication_factor": 2, "write_consistency_factor": 2})");
+  EXPECT_EQ(made.status, 200) << made.text;
+  EXPECT_EQ(Get("/collections/c").result()["config"]["params"]["replication_factor"], 1);
+}
+
+TEST_F(RestCollections, TelemetryTellsTheApiAndCountsCollections) {
+  const json before = Get("/telemetry").result();
+  EXPECT_EQ(before["app"]["name"], "qdrant");
+  EXPECT_EQ(before["app"]["version"], Get("/").body["version"]);
+  EXPECT_EQ(before["collections"]["number_of_collections"], 0);
+  Create("Dot");
+  EXPECT_EQ(Get("/telemetry").result()["collections"]["number_of_collections"], 1);
 }
 
 TEST_F(RestCollections, AnAliasThatIsRenamedToItselfStays) {
@@ -96,7 +112,21 @@ TEST_F(RestCollections, PayloadIndexesAreMadeAndDropped) {
   const json schema = Get("/collections/c").result()["payload_schema"];
   EXPECT_EQ(schema["tags.name"]["data_type"], "keyword");
   EXPECT_EQ(schema["when"]["data_type"], "datetime");
-  EXPECT_EQ(Put("/collections/c/index", {{"field_name", "where"}, {"field_schema", "geo"}}).status, 501);
+  for (const char* type : {"geo", "text"}) {
+    EXPECT_EQ(Put("/collections/c/index", {{"field_name", type}, {"field_schema", type}}).status, 200) << type;
+    EXPECT_EQ(Get("/collections/c").result()["payload_schema"][type]["data_type"], type);
+  }
+  const json words = {{"type", "text"}, {"tokenizer", "word"}, {"lowercase", true}, {"min_token_len", 2}};
+  EXPECT_EQ(Put("/collections/c/index", {{"field_name", "text"}, {"field_schema", words}}).status, 200)
+      << "an index that is there already";
+  for (const json& other :
+       {json{{"tokenizer", "prefix"}}, json{{"stemmer", "english"}}, json{{"stopwords", "english"}}}) {
+    json schema = other;
+    schema["type"] = "text";
+    const Reply refused = Put("/collections/c/index", {{"field_name", "more"}, {"field_schema", schema}});
+    EXPECT_EQ(refused.status, 501) << refused.text;
+    EXPECT_THAT(refused.error(), HasSubstr("field_schema." + other.begin().key()));
+  }
   EXPECT_EQ(Put("/collections/c/index", {{"field_name", "x"}, {"field_schema", "color"}}).status, 400);
   EXPECT_EQ(Send("DELETE", "/collections/c/index/when").status, 200);
   EXPECT_FALSE(Get("/collections/c").result()["payload_schema"].contains("when"));

@@ -10,13 +10,13 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kBlockRows = 8192;
+constexpr int64_t kMomentRows = 8192;
 constexpr int64_t kValidationRowsMax = 4096;
 constexpr double kLambdas[] = {1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0};
 
 template <typename Add>
 void ForBlocks(int64_t rows, const Add& add) {
-  for (int64_t begin = 0; begin < rows; begin += kBlockRows) add(begin, std::min(kBlockRows, rows - begin));
+  for (int64_t begin = 0; begin < rows; begin += kMomentRows) add(begin, std::min(kMomentRows, rows - begin));
 }
 
 Tensor Rows(const Tensor& x, int64_t begin, int64_t n) { return x.narrow(0, begin, n).to(torch::kFloat64); }

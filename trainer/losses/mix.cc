@@ -9,7 +9,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kBlockRows = 65536;  // rows that are copied to float64 at once
+constexpr int64_t kCopiedRows = 65536;  // rows that are copied to float64 at once
 
 // n times a decimal share, independent of the share's rounding: 0.9 x 10 is 9.
 int64_t ShareUp(double share, int64_t n) {
@@ -21,8 +21,8 @@ int64_t ShareDown(double share, int64_t n) {
 
 Tensor ColumnNorms(const Tensor& features) {
   Tensor sum = torch::zeros({features.size(1)}, torch::kFloat64);
-  for (int64_t begin = 0; begin < features.size(0); begin += kBlockRows) {
-    const int64_t rows = std::min(kBlockRows, features.size(0) - begin);
+  for (int64_t begin = 0; begin < features.size(0); begin += kCopiedRows) {
+    const int64_t rows = std::min(kCopiedRows, features.size(0) - begin);
     sum += UnitRows(features.narrow(0, begin, rows).to(torch::kFloat64)).square().sum(0);
   }
   return sum.sqrt();

@@ -51,7 +51,7 @@ class CollectionCalls(Calls):
             geometry: "cosine", "inner_product", "euclidean", or "lorentz" for models that Lightcone trained.
             curvature: K of the Lorentz geometry, above 0.
             index: settings such as ``{"kind": "hnsw", "hnsw_m": 32}``.
-            payload_indexes: paths to types: "keyword", "integer", "float", "boolean" or "time".
+            payload_indexes: paths to types: "keyword", "integer", "float", "boolean", "time", "text" or "geo".
             require_generation: refuse upserts of vectors that do not name the generation of their model.
             default_ttl: seconds after which items are gone whose upsert says nothing; None: they stay.
             foreign_vectors: what becomes of vectors that do not look like those of their generation's model: "warn",

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kChangedParts = 4;    // a sample is drawn anew when one part in so many has changed
 constexpr int64_t kChangesMin = 1'024;  // changes of a small gallery that its sample stays for
-constexpr int64_t kScaleLooks = 4'096;  // rows of the newer generation that are looked at for common items
+constexpr int64_t kScaleLooks = 16'384;  // rows of the newer generation that are looked at for common items
 
 RowSamplePtr Carried(const RowSample& plain, const ServedAdapter& adapter) {
   std::vector<float> in;

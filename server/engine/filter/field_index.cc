@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/dcheck.h"
 #include "server/engine/filter/instant.h"
@@ -90,10 +92,15 @@ class RangeTest final : public IdTest {
 FieldIndex::FieldIndex(PayloadType type)
     : type_(type),
       kind_(type == PayloadType::kKeyword || type == PayloadType::kTime ? Kind::kText
+            : type == PayloadType::kText || type == PayloadType::kGeo   ? Kind::kNone
             : type == PayloadType::kBoolean                             ? Kind::kTruth
                                                                         : Kind::kNumber) {
   if (type == PayloadType::kKeyword) {
     values_.emplace<ValueIndex<std::string>>();
+  } else if (type == PayloadType::kText) {
+    words_.emplace();
+  } else if (type == PayloadType::kGeo) {
+    places_.emplace();
   } else if (type == PayloadType::kFloat) {
     values_.emplace<ValueIndex<double>>();
     doubles_.emplace();
@@ -143,11 +150,27 @@ void FieldIndex::ForEachValue(const PayloadValues& values, Change&& change) {
   }
 }
 
+namespace {
+
+std::vector<std::string_view> TextsOf(const PayloadValues& values) {
+  std::vector<std::string_view> texts;
+  for (const auto& scalar : values.scalars) {
+    if (const auto* text = std::get_if<std::string>(&scalar)) texts.push_back(*text);
+  }
+  return texts;
+}
+
+}  // namespace
+
 void FieldIndex::Add(uint64_t id, const PayloadValues& values) {
   if (values.present) present_.Add(id);
   if (values.null) null_.Add(id);
   if (values.present && values.count != 1) counted_[values.count].Add(id);
   ForEachValue(values, Addition{id});
+  if (words_) words_->Add(id, TextsOf(values));
+  if (places_) {
+    for (const GeoPoint& place : values.places) places_->Add(place, id);
+  }
   SetColumn(id, values);
 }
 
@@ -159,6 +182,10 @@ void FieldIndex::Remove(uint64_t id, const PayloadValues& values) {
     if (counted->second.empty()) counted_.erase(counted);
   }
   ForEachValue(values, Removal{id});
+  if (words_) words_->Remove(id, TextsOf(values));
+  if (places_) {
+    for (const GeoPoint& place : values.places) places_->Remove(place, id);
+  }
   ClearColumn(id);
 }
 
@@ -344,15 +371,29 @@ IdBounds FieldIndex::EvaluateCount(const FilterNode& leaf) const {
 }
 
 IdBounds FieldIndex::EvaluateText(const FilterNode& leaf) const {
+  const bool of_prefix = leaf.match == FilterNode::TextMatch::kPrefix;
+  if (words_ && !of_prefix) return words_->Evaluate(leaf);
+  if (type_ != PayloadType::kKeyword || !of_prefix) return {{{}, false, {}}, IdFilter{present_, false, {}}};
   const auto* const texts = std::get_if<ValueIndex<std::string>>(&values_);
-  // Of words, the index knows only which ids have the field.
-  if (texts == nullptr || leaf.match != FilterNode::TextMatch::kPrefix) {
-    return {{{}, false, {}}, IdFilter{present_, false, {}}};
-  }
+  LC_DCHECK(texts != nullptr);
   IdPieces met;
   texts->Collect([&](const std::string& value) { return value < leaf.text; },
                  [&](const std::string& value) { return value > leaf.text && !value.starts_with(leaf.text); }, &met);
   return {{met.Union(), false, {}}, std::nullopt};
+}
+
+IdBounds FieldIndex::EvaluatePlace(const FilterNode& leaf) const {
+  if (!places_) return {{{}, false, {}}, IdFilter{present_, false, {}}};
+  IdPieces met;
+  std::vector<uint64_t> part;
+  const auto overlap = [&leaf](const GeoRect& rect) {
+    return leaf.kind == FilterNode::Kind::kGeoBox ? OverlapWithBox(rect, leaf.top_left, leaf.bottom_right)
+                                                  : OverlapWithCircle(rect, leaf.center, leaf.radius);
+  };
+  places_->Collect(overlap, &met, &part);
+  IdSet unsure;
+  unsure.AddMany(part);
+  return Bounds(met, std::move(unsure), /*of_kind=*/false, /*of_others=*/false);
 }
 
 IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
@@ -361,7 +402,8 @@ IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
   if (leaf.kind == FilterNode::Kind::kIsNull) return {{null_, false, {}}, std::nullopt};
   if (leaf.kind == FilterNode::Kind::kValuesCount) return EvaluateCount(leaf);
   if (leaf.kind == FilterNode::Kind::kText) return EvaluateText(leaf);
-  if (leaf.kind >= FilterNode::Kind::kNested) return {{{}, false, {}}, IdFilter{present_, false, {}}};
+  if (leaf.kind == FilterNode::Kind::kGeoRadius || leaf.kind == FilterNode::Kind::kGeoBox) return EvaluatePlace(leaf);
+  if (leaf.kind == FilterNode::Kind::kNested) return {{{}, false, {}}, IdFilter{present_, false, {}}};
   IdPieces met;
   IdSet unsure;
   bool of_kind = false, of_others = false;
@@ -439,7 +481,7 @@ void FieldIndex::Walk(const FieldWalk& walk, absl::FunctionRef<bool(const Filter
 size_t FieldIndex::bytes() const {
   size_t bytes = std::visit([](const auto& index) { return index.bytes(); }, values_) + present_.bytes() +
                  null_.bytes() + odd_.bytes() + other_.bytes() + several_.bytes() + spelled_.bytes() +
-                 no_instants_.bytes();
+                 no_instants_.bytes() + (words_ ? words_->bytes() : 0) + (places_ ? places_->bytes() : 0);
   for (const auto& [count, ids] : counted_) bytes += ids.bytes() + sizeof(count) + sizeof(ids);
   OnColumn(*this, [&](const auto& column) { bytes += column.bytes(); });
   return bytes;

@@ -20,8 +20,10 @@
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/id_bounds.h"
 #include "server/engine/filter/payload_field.h"
+#include "server/engine/filter/place_index.h"
 #include "server/engine/filter/value_column.h"
 #include "server/engine/filter/value_index.h"
+#include "server/engine/filter/word_index.h"
 
 namespace lightcone::server {
 
@@ -67,7 +69,7 @@ class FieldIndex {
 
  private:
   // Values of one kind compare with one another.
-  enum class Kind { kText, kNumber, kTruth };
+  enum class Kind { kText, kNumber, kTruth, kNone };
 
   // Calls `change` with the index, or with the set of ids whose value does not fit there.
   template <typename Change>
@@ -86,8 +88,10 @@ class FieldIndex {
   // `met`: ids that meet a condition about values of the index's kind, or of other kinds, but for those in `unsure`,
   // whose payloads must be read.
   IdBounds Bounds(const IdPieces& met, IdSet unsure, bool of_kind, bool of_others) const;
-  // Ids with a text that begins with a kText leaf's prefix; of words, ids that have the field at all.
+  // Ids with a text that a kText leaf asks for; ids that have the field where the index does not know them.
   IdBounds EvaluateText(const FilterNode& leaf) const;
+  // The same of a place that a kGeoRadius or kGeoBox leaf asks for.
+  IdBounds EvaluatePlace(const FilterNode& leaf) const;
   // Ids with a number of values in the range of a kValuesCount leaf.
   IdBounds EvaluateCount(const FilterNode& leaf) const;
   // A test of the range between two values that ids have. nullptr: a set is cheaper.
@@ -107,6 +111,8 @@ class FieldIndex {
   const PayloadType type_;
   const Kind kind_;
   std::variant<ValueIndex<std::string>, ValueIndex<int64_t>, ValueIndex<double>> values_;
+  std::optional<WordIndex> words_;    // of an index of words, whose values_ stay empty
+  std::optional<PlaceIndex> places_;  // of an index of places, whose values_ stay empty
   // At most one column is there: none for texts and truth values, and none after DropColumn.
   std::optional<ValueColumn<int64_t>> integers_;
   std::optional<ValueColumn<double>> doubles_;

@@ -88,13 +88,10 @@ bool TextMatches(const FilterNode& node, const Json& value) {
 }
 
 bool PlaceMatches(const FilterNode& node, const Json& value) {
-  if (!value.is_object()) return false;
-  const auto lon = value.find("lon"), lat = value.find("lat");
-  if (lon == value.end() || lat == value.end() || !lon->is_number() || !lat->is_number()) return false;
-  const GeoPoint place{lon->get<double>(), lat->get<double>()};
-  if (!IsPlace(place)) return false;
-  return node.kind == FilterNode::Kind::kGeoBox ? IsInBox(place, node.top_left, node.bottom_right)
-                                                : GeoDistance(place, node.center) <= node.radius;
+  const std::optional<GeoPoint> place = PlaceIn(value);
+  if (!place) return false;
+  return node.kind == FilterNode::Kind::kGeoBox ? IsInBox(*place, node.top_left, node.bottom_right)
+                                                : GeoDistance(*place, node.center) <= node.radius;
 }
 
 bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& payload) {

@@ -2,19 +2,60 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "base/dcheck.h"
+#include "nlohmann/json.hpp"
 
 namespace lightcone::server {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kEdgeSlack = 1e-9;  // degrees that the edges of a rectangle are rounded by, and more
+// Metres that a distance may be wrong by: near the antipodes the haversine formula keeps half of the digits alone.
+constexpr double kDistanceSlack = 1e-3, kFarSlack = 2;
+constexpr double kFar = 0.9 * std::numbers::pi * kEarthRadius;
+
 double Radians(double degrees) { return degrees * std::numbers::pi / 180; }
+
+GeoRect Widened(const GeoRect& rect) {
+  return {rect.west - kEdgeSlack, rect.south - kEdgeSlack, rect.east + kEdgeSlack, rect.north + kEdgeSlack};
+}
+
+// Metres from a point to the nearest one of a meridian's arc.
+double DistanceToMeridian(const GeoPoint& point, double lon, double south, double north) {
+  double nearest = std::min(GeoDistance(point, {lon, south}), GeoDistance(point, {lon, north}));
+  // The point's foot on the meridian's whole circle: the cosine of the distance is that of the angle to it, scaled.
+  const double turn = Radians(lon - point.lon), lat = Radians(point.lat);
+  const double foot = std::atan2(std::sin(lat), std::cos(lat) * std::cos(turn)) * 180 / std::numbers::pi;
+  if (foot > south && foot < north) nearest = std::min(nearest, GeoDistance(point, {lon, foot}));
+  return nearest;
+}
+
+// Metres from a point to the nearest one of a rectangle. REQUIRES: the rectangle's corners are places.
+double DistanceTo(const GeoPoint& point, const GeoRect& rect) {
+  if (point.lon >= rect.west && point.lon <= rect.east) {
+    return GeoDistance(point, {point.lon, std::clamp(point.lat, rect.south, rect.north)});
+  }
+  return std::min(DistanceToMeridian(point, rect.west, rect.south, rect.north),
+                  DistanceToMeridian(point, rect.east, rect.south, rect.north));
+}
+
+double SlackOf(double distance) { return distance > kFar ? kFarSlack : kDistanceSlack; }
 
 }  // namespace
 
 bool IsPlace(const GeoPoint& point) {
   return point.lon >= -180 && point.lon <= 180 && point.lat >= -90 && point.lat <= 90;  // false for NaN
+}
+
+std::optional<GeoPoint> PlaceIn(const nlohmann::json& value) {
+  if (!value.is_object()) return std::nullopt;
+  const auto lon = value.find("lon"), lat = value.find("lat");
+  if (lon == value.end() || lat == value.end() || !lon->is_number() || !lat->is_number()) return std::nullopt;
+  const GeoPoint place{lon->get<double>(), lat->get<double>()};
+  return IsPlace(place) ? std::optional(place) : std::nullopt;
 }
 
 double GeoDistance(const GeoPoint& a, const GeoPoint& b) {
@@ -29,6 +70,34 @@ bool IsInBox(const GeoPoint& point, const GeoPoint& top_left, const GeoPoint& bo
   if (point.lat > top_left.lat || point.lat < bottom_right.lat) return false;
   const bool east = point.lon >= top_left.lon, west = point.lon <= bottom_right.lon;
   return top_left.lon <= bottom_right.lon ? east && west : east || west;
+}
+
+GeoOverlap OverlapWithCircle(const GeoRect& rect, const GeoPoint& center, double radius) {
+  LC_DCHECK(IsPlace(center));
+  const GeoRect wide{std::max(-180.0, rect.west - kEdgeSlack), std::max(-90.0, rect.south - kEdgeSlack),
+                     std::min(180.0, rect.east + kEdgeSlack), std::min(90.0, rect.north + kEdgeSlack)};
+  const double nearest = DistanceTo(center, wide);
+  if (nearest - SlackOf(nearest) > radius) return GeoOverlap::kNone;
+  // What is farthest from a place is nearest to its antipode.
+  const GeoPoint antipode{center.lon > 0 ? center.lon - 180 : center.lon + 180, -center.lat};
+  const double farthest = std::numbers::pi * kEarthRadius - DistanceTo(antipode, wide);
+  return farthest + SlackOf(farthest) <= radius ? GeoOverlap::kAll : GeoOverlap::kPart;
+}
+
+GeoOverlap OverlapWithBox(const GeoRect& rect, const GeoPoint& top_left, const GeoPoint& bottom_right) {
+  LC_DCHECK(IsPlace(top_left) && IsPlace(bottom_right));
+  const GeoRect wide = Widened(rect);
+  // No place lies beyond the ends of the map, so that a box that reaches one has no edge there.
+  const double west = top_left.lon <= -180 ? -kInfinity : top_left.lon;
+  const double east = bottom_right.lon >= 180 ? kInfinity : bottom_right.lon;
+  const double south = bottom_right.lat <= -90 ? -kInfinity : bottom_right.lat;
+  const double north = top_left.lat >= 90 ? kInfinity : top_left.lat;
+  if (wide.north < south || wide.south > north) return GeoOverlap::kNone;
+  const bool crosses = top_left.lon > bottom_right.lon;
+  const bool no_column = crosses ? wide.east < west && wide.west > east : wide.east < west || wide.west > east;
+  if (no_column) return GeoOverlap::kNone;
+  const bool all_columns = crosses ? wide.west >= west || wide.east <= east : wide.west >= west && wide.east <= east;
+  return all_columns && wide.south >= south && wide.north <= north ? GeoOverlap::kAll : GeoOverlap::kPart;
 }
 
 }  // namespace lightcone::server

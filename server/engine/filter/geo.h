@@ -1,6 +1,10 @@
 // Places on the earth as filters see them. Threads: pure functions.
 #pragma once
 
+#include <optional>
+
+#include "nlohmann/json_fwd.hpp"
+
 namespace lightcone::server {
 
 // Degrees: a longitude of -180 .. 180 and a latitude of -90 .. 90.
@@ -14,11 +18,27 @@ inline constexpr double kEarthRadius = 6'371'008.8;  // metres
 // Whether both are finite and in range.
 bool IsPlace(const GeoPoint& point);
 
+// The place that a value of a payload is: an object with numbers `lon` and `lat` in range.
+std::optional<GeoPoint> PlaceIn(const nlohmann::json& value);
+
 // Metres along the sphere (haversine formula). REQUIRES: both are places.
 double GeoDistance(const GeoPoint& a, const GeoPoint& b);
 
 // Whether a place lies in a box, its edges included. A box whose left edge is east of its right one crosses the line of
 // 180 degrees. REQUIRES: all are places.
 bool IsInBox(const GeoPoint& point, const GeoPoint& top_left, const GeoPoint& bottom_right);
+
+// A part of the map between two meridians and two parallels, in degrees. It does not cross the line of 180 degrees.
+struct GeoRect {
+  double west = -180, south = -90, east = 180, north = 90;
+};
+
+// How many places of a rectangle meet a condition. kPart also where rounding leaves it open.
+enum class GeoOverlap { kNone, kPart, kAll };
+
+// Places within `radius` metres of `center`, as GeoDistance tells. REQUIRES: `center` is a place.
+GeoOverlap OverlapWithCircle(const GeoRect& rect, const GeoPoint& center, double radius);
+// Places in a box, as IsInBox tells. REQUIRES: both corners are places.
+GeoOverlap OverlapWithBox(const GeoRect& rect, const GeoPoint& top_left, const GeoPoint& bottom_right);
 
 }  // namespace lightcone::server

@@ -14,11 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::pair<PayloadType, std::string_view> kTypes[] = {{PayloadType::kKeyword, "keyword"},
-                                                               {PayloadType::kInteger, "integer"},
-                                                               {PayloadType::kFloat, "float"},
-                                                               {PayloadType::kBoolean, "boolean"},
-                                                               {PayloadType::kTime, "time"}};
+constexpr std::pair<PayloadType, std::string_view> kTypes[] = {
+    {PayloadType::kKeyword, "keyword"}, {PayloadType::kInteger, "integer"}, {PayloadType::kFloat, "float"},
+    {PayloadType::kBoolean, "boolean"}, {PayloadType::kTime, "time"},       {PayloadType::kText, "text"},
+    {PayloadType::kGeo, "geo"}};
 
 void AddScalar(const Json& value, PayloadValues* out) {
   if (value.is_string()) {
@@ -52,7 +51,7 @@ absl::StatusOr<PayloadType> ParsePayloadType(std::string_view name, std::string_
   for (const auto& [type, known] : kTypes) {
     if (known == name) return type;
   }
-  return InvalidField(field, StrCat("'", name, "'"), "keyword, integer, float, boolean, time");
+  return InvalidField(field, StrCat("'", name, "'"), "keyword, integer, float, boolean, time, text, geo");
 }
 
 absl::Status CheckPayloadFields(std::span<const PayloadField> fields, std::string_view list) {
@@ -101,6 +100,7 @@ PayloadValues Payload::At(std::span<const std::string> keys) const {
     return VisitElements(end, [&](const Json& value) {
       values.null = values.null || value.is_null();
       AddScalar(value, &values);
+      if (const auto place = PlaceIn(value)) values.places.push_back(*place);
       return false;
     });
   });

@@ -13,10 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/engine/filter/geo.h"
 
 namespace lightcone::server {
 
-// The values that the index holds in order. A value of another type, or one that does not fit, is no error: the index
+// The values that the index holds. A value of another type, or one that does not fit, is no error: the index
 // knows which items have such values, and a search reads their payloads.
 enum class PayloadType {
   kKeyword,  // texts
@@ -24,6 +25,8 @@ enum class PayloadType {
   kFloat,    // numbers that a double holds exactly
   kBoolean,
   kTime,  // instants (filter/instant.h) with at most six digits of a fraction
+  kText,  // words of texts (filter/text_match.h), in no order of the texts
+  kGeo,   // places (filter/geo.h), in no order
 };
 
 struct PayloadField {
@@ -60,6 +63,7 @@ struct PayloadValues {
   bool null = false;     // null is among the values.
   uint64_t count = 0;    // number of values, as FilterNode::Kind::kValuesCount counts
   std::vector<std::variant<std::string, int64_t, uint64_t, double, bool>> scalars;  // uint64_t: above INT64_MAX
+  std::vector<GeoPoint> places;
 };
 
 // A parsed payload. Text that does not parse holds nothing.

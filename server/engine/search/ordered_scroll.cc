@@ -105,6 +105,10 @@ absl::Status OrderedPage::Begin(const std::optional<ScrollToken>& from) {
   if (type_ == PayloadType::kBoolean) {
     return NoIndex(order_, StrCat("'", order_.field, "' has an index of truth values, which have no order"));
   }
+  if (type_ == PayloadType::kText || type_ == PayloadType::kGeo) {
+    return NoIndex(order_, StrCat("'", order_.field, "' has an index of type ", PayloadTypeName(type_),
+                                  ", which keeps no order of the values"));
+  }
   if (!can_begin) {
     return InvalidField(walk_.after ? "token" : "order_by.start_from", "of another kind than the index",
                         StrCat("a value that an index of type ", PayloadTypeName(type_), " holds"));

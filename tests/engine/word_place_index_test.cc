@@ -1,0 +1,291 @@
+// Indexes of words and of places: what they answer is what reading every payload answers.
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <random>
+#include <set>
+
+#include "nlohmann/json.hpp"
+#include "server/engine/filter/payload_index.h"
+#include "server/engine/filter/place_index.h"
+#include "tests/engine/engine_testing.h"
+
+namespace lightcone::server {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = FilterNode::Kind;
+
+class Places {
+ public:
+  explicit Places(uint32_t seed) : random_(seed) {}
+
+  double Between(double least, double most) { return std::uniform_real_distribution<double>(least, most)(random_); }
+  int Pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+
+  // Anywhere, about a town, at the poles, at the line of 180 degrees, or at the very edges of the map.
+  GeoPoint Any() {
+    switch (Pick(6)) {
+      case 0:
+        return {Between(13, 13.8), Between(52.3, 52.7)};
+      case 1:
+        return {Between(-180, 180), Pick(2) ? Between(89.9, 90) : Between(-90, -89.9)};
+      case 2:
+        return {Pick(2) ? Between(179.99, 180) : Between(-180, -179.99), Between(-90, 90)};
+      case 3:
+        return {Pick(3) * 180.0 - 180, Pick(3) * 90.0 - 90};
+      default:
+        return {Between(-180, 180), std::asin(Between(-1, 1)) * 180 / std::numbers::pi};
+    }
+  }
+  FilterNode Region(const std::string& field) {
+    if (Pick(2)) {
+      FilterNode circle = Leaf(Kind::kGeoRadius, field);
+      circle.center = Any();
+      circle.radius = std::pow(10, Between(0, 7.31));  // up to all of the earth
+      return circle;
+    }
+    FilterNode box = Leaf(Kind::kGeoBox, field);
+    box.top_left = Any();
+    box.bottom_right = Any();
+    if (box.top_left.lat < box.bottom_right.lat) std::swap(box.top_left.lat, box.bottom_right.lat);
+    return box;
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+bool Lies(const GeoPoint& place, const FilterNode& region) {
+  return region.kind == Kind::kGeoBox ? IsInBox(place, region.top_left, region.bottom_right)
+                                      : GeoDistance(place, region.center) <= region.radius;
+}
+
+GeoOverlap OverlapWith(const GeoRect& rect, const FilterNode& region) {
+  return region.kind == Kind::kGeoBox ? OverlapWithBox(rect, region.top_left, region.bottom_right)
+                                      : OverlapWithCircle(rect, region.center, region.radius);
+}
+
+TEST(GeoOverlaps, SayAllOrNoneOnlyWhereItHoldsForEveryPlace) {
+  Places places(3);
+  int all = 0, none = 0, part = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const int level = places.Pick(12);
+    const double cells = std::pow(2, level), column = places.Pick(1 << level), row = places.Pick(1 << level);
+    const GeoRect rect{-180 + 360 / cells * column, -90 + 180 / cells * row, -180 + 360 / cells * (column + 1),
+                       -90 + 180 / cells * (row + 1)};
+    const FilterNode region = places.Region("at");
+    const GeoOverlap overlap = OverlapWith(rect, region);
+    (overlap == GeoOverlap::kAll ? all : overlap == GeoOverlap::kNone ? none : part) += 1;
+    if (overlap == GeoOverlap::kPart) continue;
+    for (int j = 0; j < 20; ++j) {
+      const double x = j < 4 ? j & 1 : places.Between(0, 1), y = j < 4 ? j >> 1 : places.Between(0, 1);
+      const GeoPoint place{rect.west + x * (rect.east - rect.west), rect.south + y * (rect.north - rect.south)};
+      ASSERT_EQ(Lies(place, region), overlap == GeoOverlap::kAll)
+          << place.lon << " " << place.lat << ", " << region.center.lon << " " << region.center.lat << " "
+          << region.radius;
+    }
+  }
+  EXPECT_GT(all, 500);
+  EXPECT_GT(none, 500);
+  EXPECT_GT(part, 500);
+}
+
+TEST(PlaceIndexes, FindWhatLookingAtEveryPlaceFinds) {
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    Places places(seed);
+    PlaceIndex index;
+    std::map<uint64_t, GeoPoint> truth;
+    for (uint64_t id = 0; id < 3'000; ++id) {
+      truth[id] = id % 7 == 3 ? truth[id - 1] : places.Any();
+      index.Add(truth[id], id);
+      index.Add(truth[id], id);
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 0; i < 60; ++i) {
+        const FilterNode region = places.Region("at");
+        IdPieces all;
+        std::vector<uint64_t> part;
+        index.Collect([&](const GeoRect& rect) { return OverlapWith(rect, region); }, &all, &part);
+        const IdSet sure = all.Union();
+        const std::set<uint64_t> unsure(part.begin(), part.end());
+        for (const auto& [id, place] : truth) {
+          const bool lies = Lies(place, region);
+          ASSERT_TRUE(sure.Contains(id) ? lies : !lies || unsure.contains(id)) << id;
+        }
+        for (const uint64_t id : part) ASSERT_TRUE(truth.contains(id));
+        // Places on an edge: those of whole degrees, and circles about a place's own antipode.
+        EXPECT_LE(part.size(), truth.size() / 4);
+      }
+      for (uint64_t id = 0; id < 3'000; id += 2) {
+        index.Remove(truth[id], id);
+        truth.erase(id);
+        index.Remove({1, 1}, id);
+      }
+      if (round == 1) continue;
+      for (uint64_t id = 3'000; id < 3'100; ++id) index.Add(truth[id] = {13.4, 52.5}, id);
+    }
+  }
+}
+
+TEST(PlaceIndexes, LookAtFewPlacesOfMany) {
+  PlaceIndex index;
+  Places places(1);
+  for (uint64_t id = 0; id < 100'000; ++id) index.Add({places.Between(5, 15), places.Between(45, 55)}, id);
+  size_t looks = 0;
+  IdPieces all;
+  std::vector<uint64_t> part;
+  const auto overlap = [&looks](const GeoRect& rect) {
+    ++looks;
+    return OverlapWithCircle(rect, {10, 50}, 200'000);
+  };
+  index.Collect(overlap, &all, &part);
+  EXPECT_TRUE(part.empty());
+  EXPECT_GT(all.Union().Count(), 15'000u);
+  EXPECT_LT(looks, 8'000u);
+}
+
+// Payloads by internal id.
+class Held : public PayloadSource {
+ public:
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit,
+                              std::vector<uint64_t>*) override {
+    for (const auto& [id, json] : payloads) LC_RETURN_IF_ERROR(visit(id, json));
+    return absl::OkStatus();
+  }
+  uint64_t Payloads() override { return payloads.size(); }
+  absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> ids) override {
+    std::vector<bool> gone;
+    for (const uint64_t id : ids) gone.push_back(!payloads.contains(id));
+    return gone;
+  }
+  std::map<uint64_t, std::string> payloads;
+};
+
+class WordsAndPlaces : public testing::Test {
+ protected:
+  WordsAndPlaces() {
+    index_.Declare(std::vector<PayloadField>{{"at", PayloadType::kGeo}, {"text", PayloadType::kText}});
+  }
+
+  std::string Text() {
+    static const char* const kWords[] = {"red", "Green", "BLUE", "Straße", "東京", "x1"};
+    std::string text;
+    for (int i = places_.Pick(5); i > 0; --i)
+      text += std::string(kWords[places_.Pick(6)]) + (places_.Pick(3) ? " " : ", ");
+    if (places_.Pick(20) == 0) text += std::string(80, 'w');
+    return text;
+  }
+  Json Place() {
+    const GeoPoint place = places_.Any();
+    return places_.Pick(8) ? Json{{"lon", place.lon}, {"lat", place.lat}} : Json{{"lon", place.lon}, {"lat", 91}};
+  }
+  // One value, several in an array, one of another kind, or none.
+  template <typename Make>
+  Json Some(const Make& make) {
+    switch (places_.Pick(6)) {
+      case 0:
+        return Json::array({make(), Json::array({make()}), nullptr});
+      case 1:
+        return places_.Pick(100) * 0.5;
+      case 2:
+        return nullptr;
+      default:
+        return make();
+    }
+  }
+  std::string Payload() {
+    return Json{{"at", Some([&] { return Place(); })}, {"text", Some([&] { return Json(Text()); })}}.dump();
+  }
+  FilterNode Condition() {
+    if (places_.Pick(2)) return places_.Region("at");
+    FilterNode leaf = Leaf(Kind::kText, "text");
+    leaf.match = static_cast<FilterNode::TextMatch>(places_.Pick(4));
+    do {
+      leaf.text = Text();
+    } while (leaf.text.empty());
+    return leaf;
+  }
+
+  void ExpectRight(FilterNode node) {
+    if (places_.Pick(3) == 0) {
+      FilterNode no = Branch(Kind::kNot);
+      no.children.push_back(std::move(node));
+      node = std::move(no);
+    }
+    const auto filter = Filter::Make(node);
+    ASSERT_TRUE(filter.ok()) << filter.status();
+    const CompiledFilter compiled = index_.Compile(filter->root(), 1, /*may_test=*/true);
+    EXPECT_TRUE(compiled.unindexed.empty());
+    exact_ += compiled.exact();
+    for (const auto& [id, json] : held_.payloads) {
+      const bool passes = filter->Matches({&json, 1, 0});
+      met_ += passes;
+      ASSERT_LE(compiled.bounds.must.Contains(id), passes) << json;
+      ASSERT_LE(passes, compiled.bounds.upper().Contains(id)) << json;
+      if (compiled.exact()) {
+        ASSERT_EQ(compiled.bounds.must.Contains(id), passes) << json;
+      }
+    }
+  }
+
+  Places places_{5};
+  Held held_;
+  PayloadIndex index_{&held_};
+  int exact_ = 0, met_ = 0;
+};
+
+TEST_F(WordsAndPlaces, EncloseWhatPassesWhilePayloadsComeAndGo) {
+  ASSERT_TRUE(index_.WaitReady({}));
+  uint64_t next = 1;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::pair<uint64_t, std::string>> fresh;
+    for (int i = 0; i < 30; ++i) fresh.emplace_back(next++, Payload());
+    held_.payloads.insert(fresh.begin(), fresh.end());
+    index_.Add(std::vector<PayloadIndex::Entry>(fresh.begin(), fresh.end()));
+    for (int i = 0; i < 10; ++i) {
+      const auto any = std::next(held_.payloads.begin(), places_.Pick(static_cast<int>(held_.payloads.size())));
+      if (i % 2) {
+        PayloadIndex::Replacement replacement{any->first, any->second, Payload()};
+        any->second = replacement.after;
+        index_.Replace({&replacement, 1});
+      } else {
+        index_.Discard(any->first, any->second);
+        held_.payloads.erase(any);
+      }
+    }
+    ASSERT_TRUE(index_.Sweep().ok());
+    for (int i = 0; i < 30; ++i) ASSERT_NO_FATAL_FAILURE(ExpectRight(Condition()));
+  }
+  EXPECT_GT(exact_, 400);
+  EXPECT_GT(met_, 10'000);
+  EXPECT_GT(index_.bytes(), 0u);
+}
+
+TEST_F(WordsAndPlaces, AnswerAloneForSingleValues) {
+  held_.payloads = {{1, R"({"text": "the red fox", "at": {"lon": 13.4, "lat": 52.5}})"},
+                    {2, R"({"text": "a green fox", "at": {"lon": 2.35, "lat": 48.86}})"},
+                    {3, R"({"text": "fox red", "at": "Berlin"})"}};
+  index_.Add(std::vector<PayloadIndex::Entry>(held_.payloads.begin(), held_.payloads.end()));
+  ASSERT_TRUE(index_.WaitReady({}));
+  FilterNode words = Leaf(Kind::kText, "text");
+  words.text = "RED fox";
+  FilterNode any = words, phrase = words, circle = Leaf(Kind::kGeoRadius, "at");
+  any.match = FilterNode::TextMatch::kAnyWord;
+  phrase.match = FilterNode::TextMatch::kPhrase;
+  circle.center = {13.4, 52.5};
+  circle.radius = 1'000;
+  const auto compiled = [&](const FilterNode& node) {
+    return index_.Compile(Filter::Make(node)->root(), 1, /*may_test=*/false);
+  };
+  EXPECT_TRUE(compiled(words).exact());
+  EXPECT_TRUE(compiled(any).exact());
+  EXPECT_FALSE(compiled(phrase).exact()) << "words are in the index, their order is not";
+  EXPECT_EQ(compiled(phrase).bounds.upper().ids.Count(), 2u);
+  EXPECT_TRUE(compiled(circle).exact());
+  EXPECT_TRUE(compiled(circle).bounds.must.Contains(1));
+  EXPECT_EQ(compiled(circle).bounds.must.ids.Count(), 1u);
+}
+
+}  // namespace
+}  // namespace lightcone::server
