@@ -66,9 +66,9 @@ struct Sides {
 // Everything that fitting and evaluation need, wherever it came from.
 struct Inputs {
   ModelPairs pairs;
-  ModelPairs test;                      // Pairs without labels are not evaluated.
-  std::string not_evaluated;            // reason why there is no evaluation
-  std::optional<double> matched_share;  // share of rows without a partner that were given one
+  ModelPairs test;                     // Pairs without labels are not evaluated.
+  std::string not_evaluated;           // reason why there is no evaluation
+  std::optional<MatchedRows> matched;  // figures of rows that were matched without pairs
   std::optional<RetrievalFigures> base;
 };
 
@@ -216,14 +216,11 @@ absl::StatusOr<Inputs> Matched(const AdaptFlags& flags, const Sides& sides) {
     inputs.pairs.new_z.insert(inputs.pairs.new_z.end(), new_z.begin(), new_z.end());
   }
   inputs.not_evaluated = "no item has embeddings of both models (--unpaired)";
-  inputs.matched_share = aligned->matched_share;
+  inputs.matched = MatchedRows{aligned->matched_share, aligned->agreement};
   return inputs;
 }
 
 absl::Status CheckUnpaired(const AdaptFlags& flags, const Sides& sides) {
-  if (!flags.labels.empty()) return InvalidField("--labels", "given", "nothing with --unpaired");
-  if (!flags.items.empty()) return InvalidField("--items", "given", "nothing with --unpaired");
-  if (flags.pairs != 0) return InvalidField("--pairs", StrCat(flags.pairs), "0 with --unpaired: matches are used");
   if (sides.old_space.metric != Metric::kCosine) {
     return InvalidField("--metric", flags.metric, "cosine with --unpaired: only directions are matched");
   }
@@ -239,6 +236,11 @@ absl::StatusOr<Sides> OpenEmbeddings(const AdaptFlags& flags) {
   if (flags.new_embeddings.empty()) return InvalidField("--new-embeddings", "absent", "a .npy file");
   if (!(flags.test_share >= 0 && flags.test_share <= 0.9)) {
     return InvalidField("--test-share", Number(flags.test_share), "0 .. 0.9");
+  }
+  if (flags.unpaired) {
+    if (!flags.labels.empty()) return InvalidField("--labels", "given", "nothing with --unpaired");
+    if (!flags.items.empty()) return InvalidField("--items", "given", "nothing with --unpaired");
+    if (flags.pairs != 0) return InvalidField("--pairs", StrCat(flags.pairs), "0 with --unpaired: matches are used");
   }
   LC_ASSIGN_OR_RETURN(const Metric metric, ParseMetric(flags.metric));
   Sides sides;
@@ -463,7 +465,7 @@ absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
                               sides.new_space};
     LC_ASSIGN_OR_RETURN(evaluation, EvaluateAdapter(adapter, test, {.base = inputs.base, .seed = flags.seed}));
   }
-  ShowAdapter(context, flags.out, file, evaluation, inputs.not_evaluated, inputs.matched_share);
+  ShowAdapter(context, flags.out, file, evaluation, inputs.not_evaluated, inputs.matched);
   return flags.collection.empty() ? absl::OkStatus() : PutIt(context, flags);
 }
 

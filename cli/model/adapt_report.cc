@@ -45,7 +45,7 @@ OrderedJson EvaluationJson(const AdapterEvaluation& e) {
   return json;
 }
 
-constexpr double kMatchedEnough = 0.35;  // least share of rows that an alignment matches unless it failed
+constexpr double kAgreementMin = 0.8;  // least mean cosine of starts that found the same map
 
 std::string Cell(const std::optional<double>& value) { return value.has_value() ? Number(*value) : "-"; }
 
@@ -85,12 +85,12 @@ std::string EvaluationText(const AdapterEvaluation& e, bool item) {
 
 void ShowAdapter(const Context& context, const std::string& path, const AdapterFile& file,
                  const std::optional<AdapterEvaluation>& evaluation, const std::string& not_evaluated,
-                 std::optional<double> matched_share) {
+                 const std::optional<MatchedRows>& matched) {
   if (context.json) {
     OrderedJson json;
     json["file"] = path;
     json["adapter"] = OrderedJson::parse(AdapterHeaderJson(file));
-    if (matched_share) json["matched_share"] = *matched_share;
+    if (matched) json["matched"] = {{"share", matched->share}, {"agreement", matched->agreement}};
     json["evaluation"] = evaluation.has_value() ? EvaluationJson(*evaluation) : OrderedJson(nullptr);
     context.PrintJson(json);
     return;
@@ -104,11 +104,13 @@ void ShowAdapter(const Context& context, const std::string& path, const AdapterF
                        " held-out pairs ", Number(file.fit.held_out_error), " (least squares ",
                        Number(file.fit.baseline_error), "), of its prediction R^2 ", Number(file.fit.head_r2), "\n"));
   if (const std::string why = ChoiceText(file); !why.empty()) context.Print(why + "\n");
-  if (matched_share) {
-    context.Print(StrCat("rows were matched without pairs: ", Number(*matched_share * 100), " % of the old ones",
-                         *matched_share >= kMatchedEnough ? "\n"
-                                                          : "; so few tell that the match failed: the rows are of "
-                                                            "other kinds, or the models too unlike\n"));
+  if (matched) {
+    context.Print(StrCat("rows were matched without pairs: ", Number(matched->share * 100),
+                         " % of the old ones; agreement of two starts ", Number(matched->agreement), "\n"));
+    if (matched->agreement < kAgreementMin) {
+      context.Print(
+          "starts that disagree found no common shape: the rows are of other kinds, or the models too unlike\n");
+    }
   }
   if (!evaluation.has_value()) {
     context.Print(StrCat("retrieval was not evaluated: ", not_evaluated, "\n"));

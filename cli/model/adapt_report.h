@@ -10,10 +10,15 @@
 
 namespace lightcone::cli {
 
+// How the rows of two models were matched without pairs: Alignment's figures.
+struct MatchedRows {
+  double share = 0, agreement = 0;
+};
+
 // The adapter at `path`, how it was fitted and what it gains, or why that was not evaluated: as JSON or as tables.
-// `matched_share`: Alignment::matched_share of pairs that were matched; else nullopt.
+// `matched`: nullopt for pairs that were given.
 void ShowAdapter(const Context& context, const std::string& path, const AdapterFile& file,
                  const std::optional<AdapterEvaluation>& evaluation, const std::string& not_evaluated,
-                 std::optional<double> matched_share);
+                 const std::optional<MatchedRows>& matched);
 
 }  // namespace lightcone::cli

@@ -40,6 +40,8 @@ constexpr Endpoint kEndpoints[] = {
     {"Rest/DropPayloadIndex", "DELETE", LC_COLLECTION "/index/{field_name}", Needs(kOperate), RestLane::kOperate, false,
      rest::DropPayloadIndex},
     {"Rest/UpsertPoints", "PUT", LC_COLLECTION "/points", Needs(kWrite), RestLane::kWrite, true, rest::UpsertPoints},
+    {"Rest/UpdateVectors", "PUT", LC_COLLECTION "/points/vectors", Needs(kWrite), RestLane::kWrite, true,
+     rest::UpdateVectors},
     {"Rest/GetPoints", "POST", LC_COLLECTION "/points", Needs(kRead), RestLane::kRead, true, rest::GetPoints},
     {"Rest/GetPoint", "GET", LC_COLLECTION "/points/{id}", Needs(kRead), RestLane::kRead, false, rest::GetPoint},
     {"Rest/DeletePoints", "POST", LC_COLLECTION "/points/delete", Needs(kWrite), RestLane::kWrite, true,
@@ -75,12 +77,11 @@ constexpr Endpoint kEndpoints[] = {
      rest::QueryPointGroups},
 };
 
-constexpr std::string_view kWholePoints = "a vector belongs to its point: upsert or delete whole points";
+constexpr std::string_view kWholePoints = "a point without a vector is none: delete whole points";
 constexpr std::string_view kSnapshots = "snapshots are of the whole server: `lightcone snapshot`";
 constexpr std::string_view kOneMachine = "the server is one machine";
 
 constexpr RefusedEndpoint kRefused[] = {
-    {"PUT", LC_COLLECTION "/points/vectors", kWholePoints},
     {"POST", LC_COLLECTION "/points/vectors/delete", kWholePoints},
     {"POST", LC_COLLECTION "/points/discover", "there are no searches by context"},
     {"POST", LC_COLLECTION "/points/discover/batch", "there are no searches by context"},

@@ -45,16 +45,15 @@ absl::StatusOr<std::string> PayloadOf(const Fields& body) {
 }
 
 constexpr std::pair<const char*, Answer (*)(const RestCall&)> kOperations[] = {
-    {"upsert", UpsertPoints},        {"delete", DeletePoints},
-    {"set_payload", SetPayload},     {"overwrite_payload", OverwritePayload},
-    {"clear_payload", ClearPayload}, {"delete_payload", DeletePayloadKeys},
+    {"upsert", UpsertPoints},          {"delete", DeletePoints},
+    {"set_payload", SetPayload},       {"overwrite_payload", OverwritePayload},
+    {"clear_payload", ClearPayload},   {"delete_payload", DeletePayloadKeys},
+    {"update_vectors", UpdateVectors},
 };
 
 Answer MakeOperation(const RestCall& call, const json& given, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields operation, Fields::Of(given, path));
-  for (const char* name : {"update_vectors", "delete_vectors"}) {
-    LC_RETURN_IF_ERROR(operation.Refuse(name, "a vector belongs to its point: upsert or delete whole points"));
-  }
+  LC_RETURN_IF_ERROR(operation.Refuse("delete_vectors", "a point without a vector is none: delete whole points"));
   for (const auto& [name, make] : kOperations) {
     const json* body = operation.Find(name);
     if (body == nullptr) continue;
@@ -62,8 +61,9 @@ Answer MakeOperation(const RestCall& call, const json& given, const std::string&
     if (!made.ok()) return Annotate(made.status(), operation.At(name));
     return made;
   }
-  return InvalidField(path, "without a known member",
-                      "one of upsert, delete, set_payload, overwrite_payload, clear_payload, delete_payload");
+  return InvalidField(
+      path, "without a known member",
+      "one of upsert, delete, set_payload, overwrite_payload, clear_payload, delete_payload, update_vectors");
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ Answer ListAliases(const RestCall& call);
 
 // Points.
 Answer UpsertPoints(const RestCall& call);
+Answer UpdateVectors(const RestCall& call);
 Answer GetPoints(const RestCall& call);
 Answer GetPoint(const RestCall& call);
 Answer DeletePoints(const RestCall& call);

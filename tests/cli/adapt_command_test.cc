@@ -132,7 +132,8 @@ TEST_F(AdaptCommand, MatchesRowsWithoutPairsAndSaysHowMany) {
   };
   const Outcome outcome = run({"--metric", "cosine", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_GT(outcome.json()["matched_share"].get<double>(), 0.2);
+  EXPECT_GT(outcome.json()["matched"]["share"].get<double>(), 0.1);
+  EXPECT_GE(outcome.json()["matched"]["agreement"].get<double>(), -1);
   EXPECT_TRUE(outcome.json()["evaluation"].is_null());
   EXPECT_EQ(ReadAdapter(scratch_ / "u.adapter").value().spec.input_dimension, 8);
   EXPECT_THAT(run({"--metric", "cosine"}).out, HasSubstr("rows were matched without pairs: "));

@@ -113,6 +113,9 @@ test('payloads are set, overwritten, cut and cleared', async () => {
   assert.deepEqual(await payloadOf(2), {x: 1});
   await client.deletePayload(name, {keys: ['tags', 'coast', 'people'], points: [3], wait: true});
   assert.deepEqual(await payloadOf(3), {city: 'Lillehammer'});
+  await client.updateVectors(name, {points: [{id: 3, vector: [0, 0, 0, 1]}], wait: true});
+  assert.deepEqual(await payloadOf(3), {city: 'Lillehammer'});
+  assert.deepEqual((await client.retrieve(name, {ids: [3], with_vector: true}))[0].vector, [0, 0, 0, 1]);
   await client.clearPayload(name, {points: [4], wait: true});
   assert.deepEqual(await payloadOf(4), {});
   await client.batchUpdate(name, {

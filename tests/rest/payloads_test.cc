@@ -24,15 +24,17 @@ TEST_F(RestPayloads, PayloadsAreSetOverwrittenAndClearedInTheOrderOfTheList) {
       {"set_payload": {"payload": {"n": 7}, "points": [1]}},
       {"overwrite_payload": {"payload": {"x": 1}, "filter": {"must": [{"key": "city", "match": {"value": "Bern"}}]}}},
       {"delete_payload": {"keys": ["city"], "points": [3]}},
-      {"delete": {"points": [2]}}]})");
+      {"delete": {"points": [2]}},
+      {"update_vectors": {"points": [{"id": 3, "vector": [0, 5]}]}}]})");
   ASSERT_EQ(done.status, 200) << done.text;
-  EXPECT_EQ(done.result().size(), 4u);
+  EXPECT_EQ(done.result().size(), 5u);
+  EXPECT_EQ(Get("/collections/c/points/3").result()["vector"], json({0.0, 5.0}));
   EXPECT_EQ(PayloadOf(1), json({{"city", "Oslo"}, {"n", 7}}));
   EXPECT_EQ(PayloadOf(3), json({{"n", 2}}));
   EXPECT_EQ(Get("/collections/c/points/2").status, 404);
   EXPECT_EQ(Post("/collections/c/points/payload/clear", {{"points", {1}}}).status, 200);
   EXPECT_EQ(PayloadOf(1), json::object());
-  const Reply wrong = Send("POST", "/collections/c/points/batch", R"({"operations": [{"update_vectors": {}}]})");
+  const Reply wrong = Send("POST", "/collections/c/points/batch", R"({"operations": [{"delete_vectors": {}}]})");
   EXPECT_EQ(wrong.status, 501) << wrong.text;
   EXPECT_EQ(Send("POST", "/collections/c/points/payload", R"({"payload": [1], "points": [1]})").status, 400);
 }

@@ -76,6 +76,55 @@ TEST_F(RestPoints, PointsExpireWhereTheySayWhen) {
   EXPECT_TRUE(Get("/collections/c/points/5").result()["lightcone"].contains("expires"));
 }
 
+TEST_F(RestPoints, AVectorIsReplacedBesideItsPayloadAndItsTime) {
+  Upsert(json::parse(R"([{"id": 1, "vector": [1, 0], "payload": {"a": 1}, "ttl_seconds": 3600},
+                         {"id": 2, "vector": [1, 0], "payload": {"b": [2]}}])"));
+  const json before = Get("/collections/c/points/1").result();
+  const Reply done = Send("PUT", "/collections/c/points/vectors?wait=true",
+                          R"({"points": [{"id": 1, "vector": [0, 2]}, {"id": 2, "vector": {"": [3, 3]}}]})");
+  ASSERT_EQ(done.status, 200) << done.text;
+  EXPECT_EQ(done.result()["status"], "completed");
+  const json after = Get("/collections/c/points/1").result();
+  EXPECT_EQ(after["vector"], json({0.0, 2.0}));
+  EXPECT_EQ(after["payload"], json({{"a", 1}}));
+  EXPECT_EQ(after["lightcone"]["expires"].get<std::string>().substr(0, 16),
+            before["lightcone"]["expires"].get<std::string>().substr(0, 16));
+  EXPECT_EQ(Get("/collections/c/points/2").result()["payload"], json({{"b", {2}}}));
+  EXPECT_FALSE(Get("/collections/c/points/2").result()["lightcone"].contains("expires"));
+  const Reply missing = Send("PUT", "/collections/c/points/vectors",
+                             R"({"points": [{"id": 1, "vector": [9, 9]}, {"id": 7, "vector": [9, 9]}]})");
+  EXPECT_EQ(missing.status, 404);
+  EXPECT_THAT(missing.error(), HasSubstr("no point 7"));
+  EXPECT_EQ(Get("/collections/c/points/1").result()["vector"], json({0.0, 2.0})) << "a batch is written whole or not";
+  for (const char* body : {R"({"points": []})", R"({})", R"({"points": [{"id": 1}]})",
+                           R"({"points": [{"id": 1, "vector": [1, 2, 3]}]})"}) {
+    EXPECT_EQ(Send("PUT", "/collections/c/points/vectors", body).status, 400) << body;
+  }
+}
+
+TEST_F(RestPoints, VectorsAndPayloadsThatChangeTogetherLoseNeither) {
+  Upsert(json::parse(R"([{"id": 1, "vector": [0, 0], "payload": {"n": 0}}])"));
+  constexpr int kChanges = 60;
+  std::thread payloads([this] {
+    httplib::Client client("127.0.0.1", Port());
+    for (int i = 1; i <= kChanges; ++i) {
+      const std::string body = StrCat(R"({"payload": {"n": )", i, R"(, "k)", i, R"(": 1}, "points": [1]})");
+      const auto done = client.Post("/collections/c/points/payload", body, "application/json");
+      ASSERT_TRUE(done && done->status == 200);
+    }
+  });
+  for (int i = 1; i <= kChanges; ++i) {
+    const Reply done =
+        Send("PUT", "/collections/c/points/vectors", StrCat(R"({"points": [{"id": 1, "vector": [)", i, ", 1]}]}"));
+    EXPECT_EQ(done.status, 200) << done.text;
+  }
+  payloads.join();
+  const json point = Get("/collections/c/points/1").result();
+  EXPECT_EQ(point["payload"]["n"], kChanges);
+  EXPECT_EQ(point["payload"].size(), size_t{kChanges} + 1) << "every change of the payload stays";
+  EXPECT_EQ(point["vector"], json({double{kChanges}, 1.0}));
+}
+
 TEST_F(RestPoints, ABatchIsColumnsOfIdsVectorsAndPayloads) {
   const Reply put =
       Put("/collections/c/points?wait=true",

@@ -91,12 +91,14 @@ TEST(Alignment, OfOtherItemsCarriesNearlyAsWellAsPairs) {
   int64_t steps = 0;
   const auto aligned = AlignUnpaired(ValuesOf(old_rows), kOldSpace, ValuesOf(new_rows), kNewSpace, {},
                                      [&steps](const AlignProgress& progress) {
-                                       EXPECT_EQ(progress.step, ++steps);
+                                       EXPECT_GT(progress.step, steps);
+                                       steps = progress.step;
                                        EXPECT_LE(progress.step, progress.steps);
                                      });
   ASSERT_TRUE(aligned.ok()) << aligned.status();
   ASSERT_EQ(aligned->source.size(), aligned->target.size());
-  EXPECT_GT(aligned->matched_share, 0.35);
+  EXPECT_GT(aligned->matched_share, 0.3);
+  EXPECT_GT(aligned->agreement, 0.9);
   EXPECT_EQ(std::set<int64_t>(aligned->source.begin(), aligned->source.end()).size(), aligned->source.size());
   const Tensor x = old_rows.index_select(0, torch::tensor(aligned->source));
   const Tensor y = new_rows.index_select(0, torch::tensor(aligned->target));
@@ -110,14 +112,14 @@ TEST(Alignment, OfOtherItemsCarriesNearlyAsWellAsPairs) {
   EXPECT_EQ(again->source, aligned->source) << "the same rows and seed give the same pairs";
 }
 
-TEST(Alignment, OfModelsWithNothingInCommonMatchesFewRows) {
+TEST(Alignment, OfModelsWithNothingInCommonDisagreesWithItself) {
   torch::set_num_threads(1);
   Rng rng(9);
   const Tensor a = UnitRows(NormalNumbers({1'500, 16}, &rng)).contiguous(),
                b = UnitRows(NormalNumbers({1'500, 24}, &rng)).contiguous();
   const auto aligned = AlignUnpaired(ValuesOf(a), kOldSpace, ValuesOf(b), kNewSpace, {});
   ASSERT_TRUE(aligned.ok()) << aligned.status();
-  EXPECT_LT(aligned->matched_share, 0.3);
+  EXPECT_LT(aligned->agreement, 0.6);
 }
 
 TEST(Alignment, RefusesWhatItCannotMatchAndStopsWhenTold) {

@@ -20,14 +20,18 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kClusters = 20;
-constexpr int64_t kClusterings = 12;         // whose centres are matched; the best third of the matches are anchors
-constexpr int64_t kPulls = 28, kTurns = 24;  // steps towards near rows, the first ones by rotations alone
-constexpr int64_t kWideUntil = 20;           // steps that look at many near rows
-constexpr int64_t kManyNear = 20, kFewNear = 8;
-constexpr int64_t kMatches = 12, kTurnMatches = 5;  // steps by mutual matches, the first ones by rotations alone
-constexpr int64_t kPulledRows = 4'000;
-constexpr int64_t kCslsNear = 10;
+constexpr int64_t kClusterings = 12;  // clusterings of a start, whose centres are matched
+constexpr int64_t kPulls = 8;         // rotations of a start towards the mean of what lies near
+constexpr int64_t kTurns = 16;        // rotations of a start by mutual matches
+constexpr int64_t kRefinements = 8;   // ridge maps by mutual matches
+constexpr int64_t kNear = 20;
+constexpr int64_t kTurnedRows = 3'000, kMatchedRows = 6'000;  // source rows of a step
+constexpr int64_t kTurnedTargets = 6'000;                     // target rows of a start's step
+constexpr double kSameMap = 0.9;                              // least agreement of starts that found one map
+constexpr int64_t kScalingNear = 10;
 constexpr int64_t kNearBlockRows = 500;
+constexpr int64_t kMatchesMin = 64;  // fewer give no map
+constexpr int64_t kComparedRows = 2'000;
 
 // One model's rows: of unit length and around their mean, in an order drawn at random.
 struct Side {
@@ -88,14 +92,14 @@ Tensor MeanNear(const Tensor& carried, const Side& target, int64_t near) {
 // of the two to its nearest rows, so that rows that are near to very many match none of them.
 struct Matches {
   Tensor source, target;  // rows of the sides
-  double share = 0;       // of the source rows
+  double share = 0;       // share of the source rows that were asked about
 };
 
 Matches MatchMutually(const LinearMap& map, const Side& source, const Tensor& asked, const Side& target) {
   const Tensor carried = Carried(map, source.rows.index_select(0, asked));
   Tensor scaled = torch::matmul(carried, target.units.t());
-  const Tensor near_target = std::get<0>(scaled.topk(kCslsNear, 1)).mean(1, /*keepdim=*/true);
-  const Tensor near_source = std::get<0>(scaled.topk(kCslsNear, 0)).mean(0, /*keepdim=*/true);
+  const Tensor near_target = std::get<0>(scaled.topk(kScalingNear, 1)).mean(1, /*keepdim=*/true);
+  const Tensor near_source = std::get<0>(scaled.topk(kScalingNear, 0)).mean(0, /*keepdim=*/true);
   scaled.mul_(2).sub_(near_target).sub_(near_source);
   const Tensor forth = scaled.argmax(1), back = scaled.argmax(0);
   const Tensor mutual = back.index_select(0, forth).eq(torch::arange(asked.size(0))).nonzero().squeeze(1);
@@ -105,86 +109,112 @@ Matches MatchMutually(const LinearMap& map, const Side& source, const Tensor& as
 
 class Aligner {
  public:
-  Aligner(Side source, Side target, uint64_t seed, const AlignCallback& callback, const std::atomic<bool>* stop)
-      : source_(std::move(source)), target_(std::move(target)), rng_(seed), callback_(callback), stop_(stop) {}
+  Aligner(Side source, Side target, const AlignOptions& options, const AlignCallback& callback,
+          const std::atomic<bool>* stop)
+      : source_(std::move(source)), target_(std::move(target)), options_(options), callback_(callback), stop_(stop) {
+    const int64_t few = std::min(kTurnedTargets, target_.rows.size(0));
+    few_targets_.rows = target_.rows.narrow(0, 0, few);
+    few_targets_.units = target_.units.narrow(0, 0, few);
+  }
 
   absl::StatusOr<Alignment> Run() {
     torch::NoGradGuard no_grad;
-    LC_ASSIGN_OR_RETURN(LinearMap map, Anchored());
-    LC_RETURN_IF_ERROR(Pull(&map));
-    return Match(map);
-  }
-
- private:
-  absl::Status Step() {
-    if (stop_ != nullptr && stop_->load()) return absl::CancelledError("stopped while rows were matched");
-    if (callback_) callback_({++step_, kClusterings + kPulls + kMatches});
-    return absl::OkStatus();
-  }
-
-  LinearMap Turn(const Tensor& x, const Tensor& y) const {
-    return {FitProcrustes(x, y, /*scaled=*/false), torch::zeros({y.size(1)}, torch::kFloat64)};
-  }
-
-  // The rotation between the centres of clusters that agree best.
-  absl::StatusOr<LinearMap> Anchored() {
-    std::vector<std::pair<double, std::pair<Tensor, Tensor>>> matched;
-    for (int64_t i = 0; i < kClusterings; ++i) {
-      LC_RETURN_IF_ERROR(Step());
-      const Tensor a = ClusterDirections(source_.units, kClusters, &rng_);
-      const Tensor b = ClusterDirections(target_.units, kClusters, &rng_);
-      const ClusterMatch match = MatchClusters(a, b, &rng_);
-      matched.push_back({match.agreement, {a, b.index_select(0, torch::tensor(match.partner))}});
-    }
-    std::stable_sort(matched.begin(), matched.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
-    std::vector<Tensor> from, to;
-    for (int64_t i = 0; i < kClusterings / 3; ++i) {
-      from.push_back(matched[static_cast<size_t>(i)].second.first);
-      to.push_back(matched[static_cast<size_t>(i)].second.second);
-    }
-    return Turn(torch::cat(from), torch::cat(to));
-  }
-
-  absl::Status Pull(LinearMap* map) {
-    for (int64_t i = 0; i < kPulls; ++i) {
-      LC_RETURN_IF_ERROR(Step());
-      const Tensor x = source_.rows.index_select(0, Drawn(source_, i, kPulledRows));
-      const Tensor y = MeanNear(Carried(*map, x), target_, i < kWideUntil ? kManyNear : kFewNear);
-      if (i < kTurns) {
-        map->w = (map->w + FitProcrustes(x, y, /*scaled=*/false)) / 2;
-      } else {
-        *map = FitRidge(x, y);
+    std::vector<Start> starts;  // the one that matches most rows first
+    double agreement = -1;      // agreement of that one
+    for (int64_t i = 0; i < options_.starts && agreement < kSameMap; ++i) {
+      step_ = i * kStartSteps;
+      LC_ASSIGN_OR_RETURN(Start start, StartFrom(MixSeed({options_.seed, static_cast<uint64_t>(i), 0xa110u})));
+      starts.push_back(std::move(start));
+      std::stable_sort(starts.begin(), starts.end(), [](const Start& x, const Start& y) { return x.share > y.share; });
+      agreement = -1;
+      for (size_t other = 1; other < starts.size(); ++other) {
+        agreement = std::max(agreement, Agreement(starts[0].map, starts[other].map));
       }
     }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<Alignment> Match(LinearMap map) {
-    Matches matches;
-    for (int64_t i = 0; i < kMatches; ++i) {
-      LC_RETURN_IF_ERROR(Step());
-      const bool turns = i < kTurnMatches;
-      matches = MatchMutually(map, source_, Drawn(source_, i, turns ? kPulledRows : source_.rows.size(0)), target_);
-      if (matches.source.size(0) < kAdaptPairsLeast) break;
-      const Tensor x = source_.rows.index_select(0, matches.source), y = target_.rows.index_select(0, matches.target);
-      map = turns ? Turn(x, y) : FitRidge(x, y);
-    }
-    Alignment alignment;
-    alignment.matched_share = matches.share;
-    for (int64_t i = 0; i < matches.source.size(0); ++i) {
-      const auto row = [i](const Side& side, const Tensor& rows) {
-        return side.row_of[static_cast<size_t>(rows[i].item<int64_t>())];
-      };
-      alignment.source.push_back(row(source_, matches.source));
-      alignment.target.push_back(row(target_, matches.target));
-    }
+    step_ = options_.starts * kStartSteps;
+    LC_ASSIGN_OR_RETURN(Alignment alignment, Refined(starts[0].map));
+    alignment.agreement = agreement;
     return alignment;
   }
 
-  static constexpr int64_t kAdaptPairsLeast = 64;  // fewer matches give no map
+ private:
+  struct Start {
+    LinearMap map;
+    double share = 0;
+  };
+
+  absl::Status Step() {
+    if (stop_ != nullptr && stop_->load()) return absl::CancelledError("stopped while rows were matched");
+    if (callback_) callback_({++step_, options_.starts * kStartSteps + kRefinements});
+    return absl::OkStatus();
+  }
+
+  static LinearMap Turn(const Tensor& x, const Tensor& y) {
+    return {FitProcrustes(x, y, /*scaled=*/false), torch::zeros({y.size(1)}, torch::kFloat64)};
+  }
+
+  absl::StatusOr<Start> StartFrom(uint64_t seed) {
+    Rng rng(seed);
+    std::vector<Tensor> from, to;
+    for (int64_t i = 0; i < kClusterings; ++i) {
+      LC_RETURN_IF_ERROR(Step());
+      const Tensor a = ClusterDirections(source_.units, kClusters, &rng);
+      const Tensor b = ClusterDirections(target_.units, kClusters, &rng);
+      from.push_back(a);
+      to.push_back(b.index_select(0, torch::tensor(MatchClusters(a, b, &rng).partner)));
+    }
+    Start start{Turn(torch::cat(from), torch::cat(to)), 0};
+    for (int64_t i = 0; i < kPulls; ++i) {
+      LC_RETURN_IF_ERROR(Step());
+      const Tensor x = source_.rows.index_select(0, Drawn(source_, i, kTurnedRows));
+      const Tensor y = MeanNear(Carried(start.map, x), few_targets_, kNear);
+      start.map.w = (start.map.w + FitProcrustes(x, y, /*scaled=*/false)) / 2;
+    }
+    for (int64_t i = 0; i < kTurns; ++i) {
+      LC_RETURN_IF_ERROR(Step());
+      const Matches matches = MatchMutually(start.map, source_, Drawn(source_, i, kTurnedRows), few_targets_);
+      start.share = matches.share;
+      if (matches.source.size(0) < kMatchesMin) break;
+      start.map = Turn(source_.rows.index_select(0, matches.source), few_targets_.rows.index_select(0, matches.target));
+    }
+    return start;
+  }
+
+  absl::StatusOr<Alignment> Refined(LinearMap map) {
+    for (int64_t i = 0; i < kRefinements; ++i) {
+      LC_RETURN_IF_ERROR(Step());
+      const Matches matches = MatchMutually(map, source_, Drawn(source_, i, kMatchedRows), target_);
+      if (matches.source.size(0) < kMatchesMin) break;
+      map = FitRidge(source_.rows.index_select(0, matches.source), target_.rows.index_select(0, matches.target));
+    }
+    Alignment alignment;
+    const int64_t n = source_.rows.size(0);
+    for (int64_t begin = 0; begin < n; begin += kMatchedRows) {
+      const Matches matches =
+          MatchMutually(map, source_, torch::arange(begin, std::min(n, begin + kMatchedRows)), target_);
+      for (int64_t i = 0; i < matches.source.size(0); ++i) {
+        const auto row = [i](const Side& side, const Tensor& rows) {
+          return side.row_of[static_cast<size_t>(rows[i].item<int64_t>())];
+        };
+        alignment.source.push_back(row(source_, matches.source));
+        alignment.target.push_back(row(target_, matches.target));
+      }
+    }
+    alignment.matched_share = static_cast<double>(alignment.source.size()) / static_cast<double>(n);
+    return alignment;
+  }
+
+  // Mean cosine of what two maps make of the same rows.
+  double Agreement(const LinearMap& a, const LinearMap& b) const {
+    const Tensor rows = source_.rows.index_select(0, Drawn(source_, 0, kComparedRows));
+    return (Carried(a, rows) * Carried(b, rows)).sum(1).mean().item<double>();
+  }
+
+  static constexpr int64_t kStartSteps = kClusterings + kPulls + kTurns;
 
   const Side source_, target_;
-  Rng rng_;
+  Side few_targets_;  // the first rows of target_
+  const AlignOptions options_;
   const AlignCallback& callback_;
   const std::atomic<bool>* const stop_;
   int64_t step_ = 0;
@@ -207,11 +237,12 @@ absl::StatusOr<Alignment> AlignUnpaired(std::span<const float> source, const Spa
   if (options.rows_max < kAlignRowsMin || options.rows_max > 20'000) {
     return InvalidField("rows_max", StrCat(options.rows_max), StrCat(kAlignRowsMin, " .. 20000"));
   }
+  if (options.starts < 2 || options.starts > 20) return InvalidField("starts", StrCat(options.starts), "2 .. 20");
   Rng rng(MixSeed({options.seed, 0xa119u}));
   LC_ASSIGN_OR_RETURN(Side from, SideOf("source", source, source_space, options.rows_max, &rng));
   LC_ASSIGN_OR_RETURN(Side to, SideOf("target", target, target_space, options.rows_max, &rng));
   try {
-    return Aligner(std::move(from), std::move(to), MixSeed({options.seed, 0xa110u}), callback, stop).Run();
+    return Aligner(std::move(from), std::move(to), options, callback, stop).Run();
   } catch (...) {
     return Annotate(StatusOfException(), "match rows");
   }

@@ -13,19 +13,21 @@
 
 namespace lightcone {
 
-inline constexpr int64_t kAlignRowsMin = 1'000;  // of each side: fewer have no shape to be told by
+inline constexpr int64_t kAlignRowsMin = 1'000;  // least rows of each side: fewer have no shape
 
 struct AlignOptions {
   int64_t rows_max = 12'000;  // rows of each side that are looked at, evenly spread ones of more
+  int64_t starts = 12;        // most beginnings from other clusters; two that find the same map are enough
   uint64_t seed = 1;
 };
 
 // Rows that were matched, pair by pair.
 struct Alignment {
   std::vector<int64_t> source, target;
-  // Share of the source rows looked at whose match has them as its own best match. Models that are alike in shape come
-  // to 0.4 and more; a failed alignment to less.
-  double matched_share = 0;
+  double matched_share = 0;  // share of the source rows looked at that were matched
+  // Mean cosine of the rows as the chosen start carries them and as another start does, the nearest of them. Starts
+  // that find the right map find the same one; where there is none to be found, each finds another.
+  double agreement = -1;
 };
 
 struct AlignProgress {

@@ -14,7 +14,7 @@ using torch::Tensor;
 constexpr int kMeansRounds = 12;
 constexpr int kMatchRounds = 40;
 constexpr int kRandomStarts = 6;
-constexpr int kBalanceRounds = 20;  // of Sinkhorn & Knopp's scaling to sums of one
+constexpr int kBalanceRounds = 20;  // rounds of Sinkhorn and Knopp's scaling to sums of one
 
 Tensor StandardScores(const Tensor& similarities) {
   return (similarities - similarities.mean()) / similarities.std(/*unbiased=*/false).clamp_min(1e-12);

@@ -20,7 +20,7 @@ torch::Tensor ClusterDirections(const torch::Tensor& rows, int64_t count, Rng* r
 std::vector<int64_t> Assign(const torch::Tensor& cost);
 
 struct ClusterMatch {
-  std::vector<int64_t> partner;  // of each cluster of the one set a cluster of the other
+  std::vector<int64_t> partner;  // partner of each cluster in the other set
   double agreement = 0;          // mean product of the similarities that are matched, each standardised; at most 1
 };
 // REQUIRES: as many directions of unit length in each, at least three.

@@ -15,8 +15,8 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int64_t kChangedParts = 4;    // a sample is drawn anew when one part in so many has changed
-constexpr int64_t kChangesMin = 1'024;  // changes of a small gallery that its sample stays for
+constexpr int64_t kChangedParts = 4;     // a sample is drawn anew when one part in so many has changed
+constexpr int64_t kChangesMin = 1'024;   // changes of a small gallery that its sample stays for
 constexpr int64_t kScaleLooks = 16'384;  // rows of the newer generation that are looked at for common items
 
 RowSamplePtr Carried(const RowSample& plain, const ServedAdapter& adapter) {

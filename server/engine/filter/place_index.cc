@@ -9,8 +9,8 @@ namespace lightcone::server {
 namespace {
 
 constexpr int kLevels = 31;             // bits of a longitude, and of a latitude
-constexpr size_t kSplitsMax = 512;      // cells that a search splits; the ids of others are looked at one by one
-constexpr uint64_t kLookedAtOnce = 64;  // ids of a cell that are not worth a split
+constexpr size_t kSplitsMax = 512;      // number of cells that a search splits
+constexpr uint64_t kLookedAtOnce = 64;  // number of ids that is not worth a split
 
 // A square of the grid of 2^level by 2^level. Its code is the first 2 level bits of all codes in it.
 struct Cell {
