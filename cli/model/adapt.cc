@@ -44,7 +44,7 @@ struct AdaptFlags {
   uint64_t seed = 1;
   bool unpaired = false;
   std::vector<const CLI::Option*> of_embeddings, of_models;  // flags that only one of the two forms reads
-  const CLI::Option *rank_given = nullptr, *loss_given = nullptr;
+  const CLI::Option *rank_given = nullptr, *loss_given = nullptr, *test_share_given = nullptr;
 };
 
 struct Matrix {
@@ -194,7 +194,7 @@ absl::StatusOr<Inputs> Matched(const AdaptFlags& flags, const Sides& sides) {
   const StopOnInterrupt interrupt;
   absl::StatusOr<Alignment> aligned = absl::UnknownError("");
   {
-    ProgressBar bar("matching", 1, "rounds");
+    ProgressBar bar("matching", 0, "rounds");
     aligned = AlignUnpaired(
         sides.old_z.values, sides.old_space, sides.new_z.values, sides.new_space, {.seed = flags.seed},
         [&bar](const AlignProgress& p) {
@@ -204,9 +204,11 @@ absl::StatusOr<Inputs> Matched(const AdaptFlags& flags, const Sides& sides) {
   }
   LC_RETURN_IF_ERROR(aligned.status());
   const int64_t matched = std::ssize(aligned->source);
-  if (matched < kAdaptPairsMin) {
-    return FailedPrecondition(StrCat("only ", matched, " rows of the two models were matched; a fit needs ",
-                                     kAdaptPairsMin, ": the rows are of other kinds, or the models too unlike"));
+  if (aligned->agreement < kAgreementMin || matched < kAdaptPairsMin) {
+    return FailedPrecondition(StrCat("no common shape was found: two starts agree on ", Number(aligned->agreement),
+                                     " of the nearest rows (allowed: ", Number(kAgreementMin), " or more), and ",
+                                     matched, " rows were matched (allowed: ", kAdaptPairsMin,
+                                     " or more); the rows are of other kinds, or the models too unlike"));
   }
   Inputs inputs;
   for (size_t i = 0; i < aligned->source.size(); ++i) {
@@ -216,14 +218,11 @@ absl::StatusOr<Inputs> Matched(const AdaptFlags& flags, const Sides& sides) {
     inputs.pairs.new_z.insert(inputs.pairs.new_z.end(), new_z.begin(), new_z.end());
   }
   inputs.not_evaluated = "no item has embeddings of both models (--unpaired)";
-  inputs.matched = MatchedRows{aligned->matched_share, aligned->agreement};
+  inputs.matched = MatchedRows{matched, aligned->looked_at, aligned->agreement};
   return inputs;
 }
 
 absl::Status CheckUnpaired(const AdaptFlags& flags, const Sides& sides) {
-  if (sides.old_space.metric != Metric::kCosine) {
-    return InvalidField("--metric", flags.metric, "cosine with --unpaired: only directions are matched");
-  }
   for (const auto& [flag, matrix] : {std::pair("--old-embeddings", &sides.old_z), {"--new-embeddings", &sides.new_z}}) {
     if (matrix->rows >= kAlignRowsMin) continue;
     return InvalidField(flag, StrCat(matrix->rows, " rows"), StrCat("at least ", kAlignRowsMin, " with --unpaired"));
@@ -241,8 +240,18 @@ absl::StatusOr<Sides> OpenEmbeddings(const AdaptFlags& flags) {
     if (!flags.labels.empty()) return InvalidField("--labels", "given", "nothing with --unpaired");
     if (!flags.items.empty()) return InvalidField("--items", "given", "nothing with --unpaired");
     if (flags.pairs != 0) return InvalidField("--pairs", StrCat(flags.pairs), "0 with --unpaired: matches are used");
+    if (flags.test_share_given->count() > 0) {
+      return InvalidField("--test-share", Number(flags.test_share), "nothing with --unpaired: no item is tested");
+    }
+    LC_ASSIGN_OR_RETURN(const AdaptLoss loss, ParseAdaptLoss(flags.loss, /*has_labels=*/false));
+    if (loss.needs_labels()) {
+      return InvalidField("--loss", flags.loss, "a loss without sup with --unpaired: matches have no labels");
+    }
   }
   LC_ASSIGN_OR_RETURN(const Metric metric, ParseMetric(flags.metric));
+  if (flags.unpaired && metric != Metric::kCosine) {
+    return InvalidField("--metric", flags.metric, "cosine with --unpaired: only directions are matched");
+  }
   Sides sides;
   LC_ASSIGN_OR_RETURN(sides.old_z, ReadMatrix("--old-embeddings", flags.old_embeddings));
   LC_ASSIGN_OR_RETURN(sides.new_z, ReadMatrix("--new-embeddings", flags.new_embeddings));
@@ -475,7 +484,12 @@ void AddAdapt(CLI::App& root, Context& context) {
   auto flags = std::make_shared<AdaptFlags>();
   CLI::App* app = AddHeldCommand(root, "adapt");
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
-  app->add_option("--new-embeddings", flags->new_embeddings, "New model's embeddings of the same items, .npy");
+  app->add_option("--new-embeddings", flags->new_embeddings,
+                  "New model's embeddings of the same items, .npy; with --unpaired of other items");
+  CLI::Option* const test_share =
+      app->add_option("--test-share", flags->test_share, "Share of labelled items kept for the evaluation")
+          ->capture_default_str();
+  flags->test_share_given = test_share;
   flags->of_embeddings = {
       app->add_option("--labels", flags->labels, "Class of each row, .npy; for loss sup and for the evaluation"),
       app->add_option("--items", flags->items,
@@ -488,8 +502,7 @@ void AddAdapt(CLI::App& root, Context& context) {
           ->capture_default_str(),
       app->add_option("--new-clip", flags->new_clip, "Clip radius of the new model; lorentz only")
           ->capture_default_str(),
-      app->add_option("--test-share", flags->test_share, "Share of labelled items kept for the evaluation")
-          ->capture_default_str(),
+      test_share,
       app->add_flag("--unpaired", flags->unpaired,
                     "Match rows of the two files that are of other items, for where no item can be embedded by both "
                     "models; cosine only"),

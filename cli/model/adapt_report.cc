@@ -45,8 +45,6 @@ OrderedJson EvaluationJson(const AdapterEvaluation& e) {
   return json;
 }
 
-constexpr double kAgreementMin = 0.8;  // least mean cosine of starts that found the same map
-
 std::string Cell(const std::optional<double>& value) { return value.has_value() ? Number(*value) : "-"; }
 
 void AddRow(Table& table, const std::string& queries, const std::string& gallery, const RetrievalFigures& figures,
@@ -90,7 +88,10 @@ void ShowAdapter(const Context& context, const std::string& path, const AdapterF
     OrderedJson json;
     json["file"] = path;
     json["adapter"] = OrderedJson::parse(AdapterHeaderJson(file));
-    if (matched) json["matched"] = {{"share", matched->share}, {"agreement", matched->agreement}};
+    if (matched) {
+      json["matched"] = {
+          {"rows", matched->matched}, {"looked_at", matched->looked_at}, {"agreement", matched->agreement}};
+    }
     json["evaluation"] = evaluation.has_value() ? EvaluationJson(*evaluation) : OrderedJson(nullptr);
     context.PrintJson(json);
     return;
@@ -105,12 +106,10 @@ void ShowAdapter(const Context& context, const std::string& path, const AdapterF
                        Number(file.fit.baseline_error), "), of its prediction R^2 ", Number(file.fit.head_r2), "\n"));
   if (const std::string why = ChoiceText(file); !why.empty()) context.Print(why + "\n");
   if (matched) {
-    context.Print(StrCat("rows were matched without pairs: ", Number(matched->share * 100),
-                         " % of the old ones; agreement of two starts ", Number(matched->agreement), "\n"));
-    if (matched->agreement < kAgreementMin) {
-      context.Print(
-          "starts that disagree found no common shape: the rows are of other kinds, or the models too unlike\n");
-    }
+    context.Print(StrCat("pairs are matches, not items: ", Grouped(static_cast<uint64_t>(matched->matched)), " of ",
+                         Grouped(static_cast<uint64_t>(matched->looked_at)),
+                         " old rows that were looked at; two starts agree on ", Number(matched->agreement),
+                         " of the nearest rows\n"));
   }
   if (!evaluation.has_value()) {
     context.Print(StrCat("retrieval was not evaluated: ", not_evaluated, "\n"));

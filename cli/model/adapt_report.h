@@ -10,9 +10,10 @@
 
 namespace lightcone::cli {
 
-// How the rows of two models were matched without pairs: Alignment's figures.
+// How the rows of two models were matched without pairs.
 struct MatchedRows {
-  double share = 0, agreement = 0;
+  int64_t matched = 0, looked_at = 0;  // numbers of old rows
+  double agreement = 0;                // Alignment::agreement
 };
 
 // The adapter at `path`, how it was fitted and what it gains, or why that was not evaluated: as JSON or as tables.

@@ -161,7 +161,9 @@ class Calibration {
 
   // Searches the graph with this `ef`. The row that serves as query is left out of the graph: its own links would lead
   // to its neighbours, and no other query has such links. Queries that found all of `right` at a lesser `ef` keep what
-  // they found: a broader walk expands every row that a narrower one does, in the same order, and more behind them.
+  // they found: a broader walk expands every row that a narrower one does, in the same order, and more behind them. (Of
+  // more rows it returns the best by their codes. Coarse codes may then leave one out, which is rare, and not
+  // measured.)
   absl::Status WalkPast(int ef, const Neighbours& right, Neighbours& found) const {
     const Segment& segment = *segments_[0].segment;
     const RowBlock& block = segment.block();

@@ -174,6 +174,11 @@ absl::Status ReadAliasAction(const RestCall& call, const Fields& action, std::ve
 absl::Status CheckWords(const Fields& schema) {
   LC_RETURN_IF_ERROR(schema.Refuse("stemmer", "words are compared as they stand"));
   LC_RETURN_IF_ERROR(schema.Refuse("stopwords", "every word counts"));
+  for (const auto& [name, value] : {std::pair("lowercase", false), {"ascii_folding", true}}) {
+    const json* const given = schema.Find(name);
+    if (given == nullptr || *given != value) continue;
+    return NotSupported(schema.At(name), "letters of ASCII are equal in both cases, and no others are folded");
+  }
   LC_ASSIGN_OR_RETURN(const std::string tokenizer, schema.Text("tokenizer"));
   if (tokenizer.empty() || tokenizer == "word") return absl::OkStatus();
   return NotSupported(schema.At("tokenizer"), "the one tokenizer is word");

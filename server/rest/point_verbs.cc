@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "base/status.h"
 #include "server/rest/fields.h"
 #include "server/rest/point_filter.h"
@@ -115,39 +114,16 @@ absl::Status AddColumns(const json& json_batch, RunBuilder* runs) {
   return absl::OkStatus();
 }
 
-// Gives each item of the batch the payload and the time of the stored one, to be written only while that one stands.
-absl::Status KeepTheRest(const RestCall& call, UpsertBatch* batch) {
-  std::vector<ItemId> ids;
-  for (const UpsertItem& item : batch->items) ids.push_back(item.id);
-  LC_ASSIGN_OR_RETURN(const GetAnswer found,
-                      call.engine.Get(call.collection(), ids, 0, ItemParts(false), call.context));
-  for (UpsertItem& item : batch->items) {
-    const auto stored = std::find_if(found.items.begin(), found.items.end(),
-                                     [&](const StoredItem& other) { return other.id == item.id; });
-    if (stored == found.items.end()) return NotFound(StrCat("no point ", PointIdText(item.id)));
-    item.payload_json = stored->payload_json;
-    item.expected_sequence = stored->sequence;
-    item.ttl_ms = stored->expires ? std::max<int64_t>(1, absl::ToInt64Milliseconds(*stored->expires - absl::Now())) : 0;
+Answer WriteRuns(const RestCall& call, Runs batches) {
+  if (batches.empty()) return InvalidField("points", "empty", "at least one point");
+  uint64_t sequence = 0;
+  std::vector<std::string> warnings;
+  for (UpsertBatch& batch : batches) {
+    LC_ASSIGN_OR_RETURN(const WriteResult written, call.engine.Upsert(std::move(batch), call.context));
+    sequence = written.sequence;
+    warnings.insert(warnings.end(), written.warnings.begin(), written.warnings.end());
   }
-  return absl::OkStatus();
-}
-
-// Writes the batch, and again what others changed meanwhile.
-absl::Status WriteVectors(const RestCall& call, UpsertBatch batch, uint64_t* sequence,
-                          std::vector<std::string>* warnings) {
-  constexpr int kRoundsMax = 100;
-  for (int round = 0; round < kRoundsMax; ++round) {
-    LC_RETURN_IF_ERROR(KeepTheRest(call, &batch));
-    LC_ASSIGN_OR_RETURN(const WriteResult written, call.engine.Upsert(batch, call.context));
-    *sequence = std::max(*sequence, written.sequence);
-    warnings->insert(warnings->end(), written.warnings.begin(), written.warnings.end());
-    if (written.outdated.empty()) return absl::OkStatus();
-    std::vector<UpsertItem> again;
-    for (const uint32_t place : written.outdated) again.push_back(std::move(batch.items[place]));
-    batch.items = std::move(again);
-  }
-  return MakeStatus(absl::StatusCode::kAborted, StrCat("point ", PointIdText(batch.items[0].id), " and ",
-                                                       batch.items.size() - 1, " more change all the time"));
+  return UpdateResult(call, sequence, warnings);
 }
 
 // Generation whose embeddings an answer shows; 0: each point's own.
@@ -211,34 +187,27 @@ Answer UpsertPoints(const RestCall& call) {
   } else {
     return InvalidField("body", "without points", "one of points, batch");
   }
-  Runs batches = runs.Take();
-  if (batches.empty()) return InvalidField("points", "empty", "at least one point");
-  uint64_t sequence = 0;
-  std::vector<std::string> warnings;
-  for (UpsertBatch& batch : batches) {
-    LC_ASSIGN_OR_RETURN(const WriteResult written, call.engine.Upsert(std::move(batch), call.context));
-    sequence = written.sequence;
-    warnings.insert(warnings.end(), written.warnings.begin(), written.warnings.end());
-  }
-  return UpdateResult(call, sequence, warnings);
+  return WriteRuns(call, runs.Take());
 }
 
-// A vector is new content: the point's embeddings by other generations go. Payload and time stay.
+// A vector is new content: the point's embeddings by other generations go, and an input that was kept. Payload and
+// time stay.
 Answer UpdateVectors(const RestCall& call) {
   LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(call.body, ""));
   LC_RETURN_IF_ERROR(RefuseShards(body));
   LC_RETURN_IF_ERROR(body.Refuse("update_filter", "a conditional write is there over gRPC"));
   LC_ASSIGN_OR_RETURN(const json* const points, body.Require("points", "an array of {id, vector}"));
+  for (size_t i = 0; points->is_array() && i < points->size(); ++i) {
+    for (const char* name : {"payload", "ttl_seconds"}) {
+      if (!(*points)[i].is_object() || !(*points)[i].contains(name)) continue;
+      return InvalidField(StrCat("points[", i, "].", name), "set", "nothing: the point keeps its own");
+    }
+  }
   RunBuilder runs(call);
   LC_RETURN_IF_ERROR(AddListed(*points, &runs));
   Runs batches = runs.Take();
-  if (batches.empty()) return InvalidField("points", "empty", "at least one point");
-  uint64_t sequence = 0;
-  std::vector<std::string> warnings;
-  for (UpsertBatch& batch : batches) {
-    LC_RETURN_IF_ERROR(WriteVectors(call, std::move(batch), &sequence, &warnings));
-  }
-  return UpdateResult(call, sequence, warnings);
+  for (UpsertBatch& batch : batches) batch.keep_payload = true;
+  return WriteRuns(call, std::move(batches));
 }
 
 Answer GetPoints(const RestCall& call) {

@@ -108,9 +108,10 @@ absl::StatusOr<std::vector<PayloadField>> FieldsOf(const google::protobuf::Repea
     const auto known = std::find_if(std::begin(kPayloadTypes), std::end(kPayloadTypes),
                                     [&](const auto& pair) { return pair.first == field.type(); });
     if (known == std::end(kPayloadTypes)) {
-      return InvalidField(StrCat(list, "[", out.size(), "].type"), StrCat(static_cast<int>(field.type())),
-                          "PAYLOAD_TYPE_KEYWORD (1), PAYLOAD_TYPE_INTEGER (2), PAYLOAD_TYPE_FLOAT (3), "
-                          "PAYLOAD_TYPE_BOOLEAN (4), PAYLOAD_TYPE_TIME (5)");
+      return InvalidField(
+          StrCat(list, "[", out.size(), "].type"), StrCat(static_cast<int>(field.type())),
+          "PAYLOAD_TYPE_KEYWORD (1), PAYLOAD_TYPE_INTEGER (2), PAYLOAD_TYPE_FLOAT (3), "
+          "PAYLOAD_TYPE_BOOLEAN (4), PAYLOAD_TYPE_TIME (5), PAYLOAD_TYPE_TEXT (6), PAYLOAD_TYPE_GEO (7)");
     }
     out.push_back({field.path(), known->second});
   }

@@ -394,6 +394,12 @@ TEST_F(Verbs, OrderedScrollsWalkTheIndexInBothDirectionsWithoutGapsOrRepeats) {
   }
   order = {"even", false, {}};
   EXPECT_TRUE(Fails(engine_->ScrollOrdered("c", order, {}, 10, "", false, {}), Code::kFailedPrecondition, {"'even'"}));
+  IndexFields({{"words", PayloadType::kText}, {"at", PayloadType::kGeo}});
+  for (const char* field : {"words", "at"}) {
+    order = {field, false, {}};
+    EXPECT_TRUE(Fails(engine_->ScrollOrdered("c", order, {}, 10, "", false, {}), Code::kFailedPrecondition,
+                      {StrCat("'", field, "'"), "keeps no order"}));
+  }
   order = {"n", false, std::string("x")};
   EXPECT_TRUE(Fails(engine_->ScrollOrdered("c", order, {}, 10, "", false, {}), Code::kInvalidArgument,
                     {"start_from", "integer"}));

@@ -91,6 +91,39 @@ TEST(GeoOverlaps, SayAllOrNoneOnlyWhereItHoldsForEveryPlace) {
   EXPECT_GT(part, 500);
 }
 
+// Beside the antipode of a near place the haversine formula keeps half of the digits.
+TEST(PlaceIndexes, TellPlacesOfCentimetresApartOrLeaveThemOpen) {
+  Places places(8);
+  int found = 0;
+  for (int round = 0; round < 400; ++round) {
+    FilterNode circle = Leaf(Kind::kGeoRadius, "at");
+    circle.center = round % 4 == 0 ? GeoPoint{0, 0} : places.Any();
+    circle.radius = std::pow(10, places.Between(-2, 1.7));
+    PlaceIndex index;
+    std::map<uint64_t, GeoPoint> truth;
+    const double reach = 2 * circle.radius / kEarthRadius * 180 / std::numbers::pi;
+    for (uint64_t id = 0; id < 40; ++id) {
+      const double wide = reach / std::max(0.01, std::cos(circle.center.lat * std::numbers::pi / 180));
+      truth[id] = {std::clamp(circle.center.lon + places.Between(-wide, wide), -180.0, 180.0),
+                   std::clamp(circle.center.lat + places.Between(-reach, reach), -90.0, 90.0)};
+      index.Add(truth[id], id);
+    }
+    IdPieces all;
+    std::vector<uint64_t> part;
+    index.Collect([&](const GeoRect& rect) { return OverlapWith(rect, circle); }, &all, &part);
+    const IdSet sure = all.Union();
+    const std::set<uint64_t> unsure(part.begin(), part.end());
+    for (const auto& [id, place] : truth) {
+      const bool lies = Lies(place, circle);
+      found += lies;
+      ASSERT_TRUE(sure.Contains(id) ? lies : !lies || unsure.contains(id))
+          << place.lon << " " << place.lat << ", " << circle.center.lon << " " << circle.center.lat << " "
+          << circle.radius;
+    }
+  }
+  EXPECT_GT(found, 2'000);
+}
+
 TEST(PlaceIndexes, FindWhatLookingAtEveryPlaceFinds) {
   for (uint32_t seed = 0; seed < 12; ++seed) {
     Places places(seed);
@@ -260,6 +293,15 @@ TEST_F(WordsAndPlaces, EncloseWhatPassesWhilePayloadsComeAndGo) {
   EXPECT_GT(exact_, 400);
   EXPECT_GT(met_, 10'000);
   EXPECT_GT(index_.bytes(), 0u);
+}
+
+TEST_F(WordsAndPlaces, AConditionHasSoManyWordsAtMost) {
+  FilterNode many = Leaf(Kind::kText, "text");
+  many.match = FilterNode::TextMatch::kAnyWord;
+  for (int i = 0; i < 1'025; ++i) many.text += "a ";
+  EXPECT_THAT(MessageOf(Filter::Make(many).status()), testing::HasSubstr("1025 words; allowed: at most 1024"));
+  many.text = "b a b a";
+  EXPECT_THAT(Filter::Make(many)->root().words, testing::ElementsAre("a", "b"));
 }
 
 TEST_F(WordsAndPlaces, AnswerAloneForSingleValues) {

@@ -176,7 +176,7 @@ test('what is not there is refused by name, and nothing is done', async () => {
   const name = await gallery('js-refused');
   const refused = (call, text) =>
     assert.rejects(call, (error) => error.status === 501 && JSON.stringify(error.data).includes(text));
-  await refused(client.updateVectors(name, {points: [{id: 1, vector: [0, 1, 0, 0]}]}), 'vectors');
+  await refused(client.deleteVectors(name, {points: [1], vector: ['a']}), 'vectors');
   await refused(client.query(name, {query: {fusion: 'rrf'}, prefetch: [{query: [1, 0, 0, 0]}]}), 'prefetch');
   await assert.rejects(client.upsert(name, {points: [{id: 1, vector: [1, 2]}]}), {status: 400});
   await assert.rejects(client.delete(name, {filter: {musst: []}}), {status: 400});

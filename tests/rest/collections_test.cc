@@ -119,8 +119,8 @@ TEST_F(RestCollections, PayloadIndexesAreMadeAndDropped) {
   const json words = {{"type", "text"}, {"tokenizer", "word"}, {"lowercase", true}, {"min_token_len", 2}};
   EXPECT_EQ(Put("/collections/c/index", {{"field_name", "text"}, {"field_schema", words}}).status, 200)
       << "an index that is there already";
-  for (const json& other :
-       {json{{"tokenizer", "prefix"}}, json{{"stemmer", "english"}}, json{{"stopwords", "english"}}}) {
+  for (const json& other : {json{{"tokenizer", "prefix"}}, json{{"stemmer", "english"}}, json{{"stopwords", "english"}},
+                            json{{"lowercase", false}}}) {
     json schema = other;
     schema["type"] = "text";
     const Reply refused = Put("/collections/c/index", {{"field_name", "more"}, {"field_schema", schema}});

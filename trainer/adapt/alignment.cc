@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "trainer/adapt/closed_form_torch.h"
 #include "trainer/adapt/cluster_match_torch.h"
+#include "trainer/adapt/options.h"
 #include "trainer/losses/mix_torch.h"
 
 namespace lightcone {
@@ -27,11 +29,11 @@ constexpr int64_t kRefinements = 8;   // ridge maps by mutual matches
 constexpr int64_t kNear = 20;
 constexpr int64_t kTurnedRows = 3'000, kMatchedRows = 6'000;  // source rows of a step
 constexpr int64_t kTurnedTargets = 6'000;                     // target rows of a start's step
-constexpr double kSameMap = 0.9;                              // least agreement of starts that found one map
 constexpr int64_t kScalingNear = 10;
 constexpr int64_t kNearBlockRows = 500;
 constexpr int64_t kMatchesMin = 64;  // fewer give no map
-constexpr int64_t kComparedRows = 2'000;
+constexpr int64_t kComparedRows = 2'000, kComparedNear = 10;
+constexpr int64_t kDirectionsMax = 256;  // principal directions in which the rows of a side are matched
 
 // One model's rows: of unit length and around their mean, in an order drawn at random.
 struct Side {
@@ -40,15 +42,16 @@ struct Side {
   std::vector<int64_t> row_of;  // row in what was given
 };
 
-absl::StatusOr<Side> SideOf(std::string_view name, std::span<const float> values, const Space& space, int64_t rows_max,
-                            Rng* rng) {
+// The rows in their principal directions, where they have more dimensions than are needed to tell them apart.
+Tensor InFewDirections(const Tensor& rows) {
+  if (rows.size(1) <= kDirectionsMax) return rows;
+  const Tensor covariance = torch::matmul(rows.t(), rows).to(torch::kFloat64);
+  const Tensor vectors = std::get<1>(torch::linalg_eigh(covariance));  // the greatest eigenvalues last
+  return torch::matmul(rows, vectors.narrow(1, rows.size(1) - kDirectionsMax, kDirectionsMax).to(torch::kFloat32));
+}
+
+Side SideOf(std::span<const float> values, const Space& space, int64_t rows_max, Rng* rng) {
   const size_t d = static_cast<size_t>(space.dimension), n = values.size() / d;
-  if (static_cast<int64_t>(n) < kAlignRowsMin) {
-    return InvalidField(StrCat("unpaired.", name), StrCat(n, " rows"), StrCat("at least ", kAlignRowsMin));
-  }
-  for (size_t i = 0; i < n; ++i) {
-    LC_RETURN_IF_ERROR(CheckVector(space, values.subspan(i * d, d), StrCat("unpaired.", name, "[", i, "]")));
-  }
   const size_t kept = std::min(n, static_cast<size_t>(rows_max));
   Side side;
   for (size_t i = 0; i < kept; ++i) side.row_of.push_back(static_cast<int64_t>(i * n / kept));
@@ -60,9 +63,34 @@ absl::StatusOr<Side> SideOf(std::string_view name, std::span<const float> values
     to = std::copy(from.begin(), from.end(), to);
   }
   side.rows = UnitRows(side.rows);
-  side.rows = side.rows - side.rows.mean(0, /*keepdim=*/true);
+  side.rows = InFewDirections(side.rows - side.rows.mean(0, /*keepdim=*/true));
   side.units = UnitRows(side.rows);
   return side;
+}
+
+absl::Status CheckSide(std::string_view name, std::span<const float> values, const Space& space) {
+  const std::string field = StrCat("unpaired.", name);
+  if (space.metric != Metric::kCosine) {
+    return InvalidField(StrCat(field, ".metric"), MetricName(space.metric),
+                        "cosine: only directions are matched without pairs");
+  }
+  if (space.dimension < 2 || space.dimension > kAdaptDimensionMax) {
+    return InvalidField(StrCat(field, ".dimension"), StrCat(space.dimension), StrCat("2 .. ", kAdaptDimensionMax));
+  }
+  const size_t d = static_cast<size_t>(space.dimension), n = values.size() / d;
+  if (values.size() != n * d) {
+    return InvalidField(field, StrCat(values.size(), " numbers"), StrCat("rows of ", d));
+  }
+  if (static_cast<int64_t>(n) < kAlignRowsMin) {
+    return InvalidField(field, StrCat(n, " rows"), StrCat("at least ", kAlignRowsMin));
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const std::span<const float> row = values.subspan(i * d, d);
+    const double norm = NormOf(row);
+    if (std::isfinite(norm) && norm <= kNormMax && norm >= kCosineNormMin) continue;
+    LC_RETURN_IF_ERROR(CheckVector(space, row, StrCat(field, "[", i, "]")));
+  }
+  return absl::OkStatus();
 }
 
 Tensor Carried(const LinearMap& map, const Tensor& rows) {
@@ -119,20 +147,22 @@ class Aligner {
 
   absl::StatusOr<Alignment> Run() {
     torch::NoGradGuard no_grad;
-    std::vector<Start> starts;  // the one that matches most rows first
-    double agreement = -1;      // agreement of that one
-    for (int64_t i = 0; i < options_.starts && agreement < kSameMap; ++i) {
+    std::vector<Start> starts;
+    size_t best = 0;
+    double agreement = 0;
+    for (int64_t i = 0; i < options_.starts && agreement < kAgreementMin; ++i) {
       step_ = i * kStartSteps;
       LC_ASSIGN_OR_RETURN(Start start, StartFrom(MixSeed({options_.seed, static_cast<uint64_t>(i), 0xa110u})));
       starts.push_back(std::move(start));
-      std::stable_sort(starts.begin(), starts.end(), [](const Start& x, const Start& y) { return x.share > y.share; });
-      agreement = -1;
-      for (size_t other = 1; other < starts.size(); ++other) {
-        agreement = std::max(agreement, Agreement(starts[0].map, starts[other].map));
+      for (size_t other = 0; other + 1 < starts.size(); ++other) {
+        const double both = Agreement(starts[other], starts.back());
+        if (both <= agreement) continue;
+        agreement = both;
+        best = starts[other].share >= starts.back().share ? other : starts.size() - 1;
       }
     }
     step_ = options_.starts * kStartSteps;
-    LC_ASSIGN_OR_RETURN(Alignment alignment, Refined(starts[0].map));
+    LC_ASSIGN_OR_RETURN(Alignment alignment, Refined(starts[best].map));
     alignment.agreement = agreement;
     return alignment;
   }
@@ -141,11 +171,16 @@ class Aligner {
   struct Start {
     LinearMap map;
     double share = 0;
+    Tensor near;  // target rows nearest to some source rows as it carries them, [kComparedRows, kComparedNear]
   };
 
+  absl::Status Stopped() const {
+    return stop_ != nullptr && stop_->load() ? absl::CancelledError("stopped while rows were matched")
+                                             : absl::OkStatus();
+  }
   absl::Status Step() {
-    if (stop_ != nullptr && stop_->load()) return absl::CancelledError("stopped while rows were matched");
-    if (callback_) callback_({++step_, options_.starts * kStartSteps + kRefinements});
+    LC_RETURN_IF_ERROR(Stopped());
+    if (callback_) callback_({++step_, options_.starts * kStartSteps + kRefinements + 1});
     return absl::OkStatus();
   }
 
@@ -163,7 +198,7 @@ class Aligner {
       from.push_back(a);
       to.push_back(b.index_select(0, torch::tensor(MatchClusters(a, b, &rng).partner)));
     }
-    Start start{Turn(torch::cat(from), torch::cat(to)), 0};
+    Start start{Turn(torch::cat(from), torch::cat(to)), 0, {}};
     for (int64_t i = 0; i < kPulls; ++i) {
       LC_RETURN_IF_ERROR(Step());
       const Tensor x = source_.rows.index_select(0, Drawn(source_, i, kTurnedRows));
@@ -177,6 +212,8 @@ class Aligner {
       if (matches.source.size(0) < kMatchesMin) break;
       start.map = Turn(source_.rows.index_select(0, matches.source), few_targets_.rows.index_select(0, matches.target));
     }
+    const Tensor carried = Carried(start.map, source_.rows.index_select(0, Drawn(source_, 0, kComparedRows)));
+    start.near = std::get<1>(torch::matmul(carried, few_targets_.units.t()).topk(kComparedNear, 1));
     return start;
   }
 
@@ -187,27 +224,25 @@ class Aligner {
       if (matches.source.size(0) < kMatchesMin) break;
       map = FitRidge(source_.rows.index_select(0, matches.source), target_.rows.index_select(0, matches.target));
     }
-    Alignment alignment;
+    LC_RETURN_IF_ERROR(Step());
     const int64_t n = source_.rows.size(0);
-    for (int64_t begin = 0; begin < n; begin += kMatchedRows) {
-      const Matches matches =
-          MatchMutually(map, source_, torch::arange(begin, std::min(n, begin + kMatchedRows)), target_);
-      for (int64_t i = 0; i < matches.source.size(0); ++i) {
-        const auto row = [i](const Side& side, const Tensor& rows) {
-          return side.row_of[static_cast<size_t>(rows[i].item<int64_t>())];
-        };
-        alignment.source.push_back(row(source_, matches.source));
-        alignment.target.push_back(row(target_, matches.target));
-      }
+    const Matches matches = MatchMutually(map, source_, torch::arange(n), target_);
+    LC_RETURN_IF_ERROR(Stopped());
+    Alignment alignment;
+    for (int64_t i = 0; i < matches.source.size(0); ++i) {
+      const auto row = [i](const Side& side, const Tensor& rows) {
+        return side.row_of[static_cast<size_t>(rows[i].item<int64_t>())];
+      };
+      alignment.source.push_back(row(source_, matches.source));
+      alignment.target.push_back(row(target_, matches.target));
     }
-    alignment.matched_share = static_cast<double>(alignment.source.size()) / static_cast<double>(n);
+    alignment.looked_at = n;
     return alignment;
   }
 
-  // Mean cosine of what two maps make of the same rows.
-  double Agreement(const LinearMap& a, const LinearMap& b) const {
-    const Tensor rows = source_.rows.index_select(0, Drawn(source_, 0, kComparedRows));
-    return (Carried(a, rows) * Carried(b, rows)).sum(1).mean().item<double>();
+  // Share of the target rows nearest to the same source rows that two starts have in common.
+  static double Agreement(const Start& a, const Start& b) {
+    return a.near.unsqueeze(2).eq(b.near.unsqueeze(1)).any(2).to(torch::kFloat32).mean().item<double>();
   }
 
   static constexpr int64_t kStartSteps = kClusterings + kPulls + kTurns;
@@ -220,28 +255,22 @@ class Aligner {
   int64_t step_ = 0;
 };
 
-absl::Status CheckSpace(const char* name, const Space& space) {
-  if (space.metric == Metric::kCosine) return absl::OkStatus();
-  return InvalidField(StrCat("unpaired.", name, ".metric"), MetricName(space.metric),
-                      "cosine: only directions are matched without pairs");
-}
-
 }  // namespace
 
 absl::StatusOr<Alignment> AlignUnpaired(std::span<const float> source, const Space& source_space,
                                         std::span<const float> target, const Space& target_space,
                                         const AlignOptions& options, const AlignCallback& callback,
                                         const std::atomic<bool>* stop) {
-  LC_RETURN_IF_ERROR(CheckSpace("source", source_space));
-  LC_RETURN_IF_ERROR(CheckSpace("target", target_space));
-  if (options.rows_max < kAlignRowsMin || options.rows_max > 20'000) {
-    return InvalidField("rows_max", StrCat(options.rows_max), StrCat(kAlignRowsMin, " .. 20000"));
+  if (options.rows_max < kAlignRowsMin || options.rows_max > kAlignRowsMax) {
+    return InvalidField("rows_max", StrCat(options.rows_max), StrCat(kAlignRowsMin, " .. ", kAlignRowsMax));
   }
   if (options.starts < 2 || options.starts > 20) return InvalidField("starts", StrCat(options.starts), "2 .. 20");
-  Rng rng(MixSeed({options.seed, 0xa119u}));
-  LC_ASSIGN_OR_RETURN(Side from, SideOf("source", source, source_space, options.rows_max, &rng));
-  LC_ASSIGN_OR_RETURN(Side to, SideOf("target", target, target_space, options.rows_max, &rng));
+  LC_RETURN_IF_ERROR(CheckSide("source", source, source_space));
+  LC_RETURN_IF_ERROR(CheckSide("target", target, target_space));
   try {
+    Rng rng(MixSeed({options.seed, 0xa119u}));
+    Side from = SideOf(source, source_space, options.rows_max, &rng);
+    Side to = SideOf(target, target_space, options.rows_max, &rng);
     return Aligner(std::move(from), std::move(to), options, callback, stop).Run();
   } catch (...) {
     return Annotate(StatusOfException(), "match rows");

@@ -72,6 +72,7 @@ struct UpsertBatch {
   std::vector<UpsertItem> items;
   Durability durability = Durability::kDurable;
   bool same_content = false;  // see UpsertRequest.same_content
+  bool keep_payload = false;  // New content keeps the stored item's payload and time; NOT_FOUND where there is none.
   bool keep_input = false;
   std::string model = {};  // model that made the vectors, which the generation's manifest must name; empty: not said
 };

@@ -151,7 +151,10 @@ bool ReadGenerations(const Json& json, std::vector<uint32_t>* out) {
 }  // namespace
 
 std::string Encode(const CollectionRecord& r) {
-  FieldWriter out(r.canary_generation != 0 ? kFormatOfCanaries : kFormat);
+  const bool has_words = std::any_of(r.payload_fields.begin(), r.payload_fields.end(), [](const PayloadField& field) {
+    return field.type == PayloadType::kText || field.type == PayloadType::kGeo;
+  });
+  FieldWriter out(has_words ? kFormatOfWords : r.canary_generation != 0 ? kFormatOfCanaries : kFormat);
   kCollectionFields(out, r);
   Json& json = out.json();
   json["index"] = ToJson(r.index);
@@ -231,7 +234,7 @@ bool ReadPayloadFields(const Json& json, std::vector<PayloadField>* fields) {
 }  // namespace
 
 absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("collection", bytes, kFormatOfCanaries));
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("collection", bytes, kFormatOfWords));
   CollectionRecord r;
   FieldReader reader("collection", json);
   kCollectionFields(reader, r);

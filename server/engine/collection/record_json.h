@@ -23,6 +23,8 @@ using Json = nlohmann::json;
 inline constexpr uint32_t kFormat = 1;
 // Of records that say what older servers would take for something else: drafts and canaries.
 inline constexpr uint32_t kFormatOfCanaries = 2;
+// Where a collection has payload indexes of words or places.
+inline constexpr uint32_t kFormatOfWords = 3;
 
 // Reads typed fields of an object; the first that is missing or of another type is remembered.
 class FieldReader {

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kChangedParts = 4;     // a sample is drawn anew when one part in so many has changed
 constexpr int64_t kChangesMin = 1'024;   // changes of a small gallery that its sample stays for
+constexpr size_t kScaleReads = 4'096;    // rows whose vectors are read for that
 constexpr int64_t kScaleLooks = 16'384;  // rows of the newer generation that are looked at for common items
 
 RowSamplePtr Carried(const RowSample& plain, const ServedAdapter& adapter) {
@@ -35,6 +36,14 @@ RowSamplePtr Carried(const RowSample& plain, const ServedAdapter& adapter) {
     if (!CheckVector(adapter.adapter.target(), to, "vector").ok()) to.clear();
   }
   return carried;
+}
+
+// Leaves at most so many, evenly spread.
+void Thin(size_t most, std::vector<uint64_t>* ids) {
+  const size_t n = ids->size();
+  if (n <= most) return;
+  for (size_t i = 0; i < most; ++i) (*ids)[i] = (*ids)[i * n / most];
+  ids->resize(most);
 }
 
 // Of the rows, by row; zeros of an empty one.
@@ -164,12 +173,14 @@ absl::StatusOr<RowSamples::CommonRows> RowSamples::DrawCommon(const IndexView& v
   const uint32_t generations[] = {newer};
   std::vector<uint64_t> all, held_out;
   for (const SampledRow& row : view.SampleRows(generations, newer, kScaleLooks)) all.push_back(row.internal_id);
+  // Held-out items are few of all, so that all of them are read, and of others some.
   if (KnowHeldOut(adapters)) {
     std::copy_if(all.begin(), all.end(), std::back_inserter(held_out),
                  [&](uint64_t id) { return AllHeldOut(adapters, id); });
   }
-  for (const std::vector<uint64_t>* ids : {&held_out, &all}) {
+  for (std::vector<uint64_t>* ids : {&held_out, &all}) {
     if (ids->size() < DistanceScale::kRowsMin) continue;
+    Thin(kScaleReads, ids);
     LC_ASSIGN_OR_RETURN(std::vector<std::vector<float>> rows, Read(*ids, older));
     std::vector<size_t> common;
     for (size_t i = 0; i < rows.size(); ++i) {

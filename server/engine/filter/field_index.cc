@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -150,24 +149,12 @@ void FieldIndex::ForEachValue(const PayloadValues& values, Change&& change) {
   }
 }
 
-namespace {
-
-std::vector<std::string_view> TextsOf(const PayloadValues& values) {
-  std::vector<std::string_view> texts;
-  for (const auto& scalar : values.scalars) {
-    if (const auto* text = std::get_if<std::string>(&scalar)) texts.push_back(*text);
-  }
-  return texts;
-}
-
-}  // namespace
-
 void FieldIndex::Add(uint64_t id, const PayloadValues& values) {
   if (values.present) present_.Add(id);
   if (values.null) null_.Add(id);
   if (values.present && values.count != 1) counted_[values.count].Add(id);
   ForEachValue(values, Addition{id});
-  if (words_) words_->Add(id, TextsOf(values));
+  if (words_) words_->Add(id, values.words);
   if (places_) {
     for (const GeoPoint& place : values.places) places_->Add(place, id);
   }
@@ -182,7 +169,7 @@ void FieldIndex::Remove(uint64_t id, const PayloadValues& values) {
     if (counted->second.empty()) counted_.erase(counted);
   }
   ForEachValue(values, Removal{id});
-  if (words_) words_->Remove(id, TextsOf(values));
+  if (words_) words_->Remove(id, values.words);
   if (places_) {
     for (const GeoPoint& place : values.places) places_->Remove(place, id);
   }

@@ -40,7 +40,8 @@ class FieldIndex {
   explicit FieldIndex(PayloadType type);
 
   // Adding the payload of an id again, and removing an id that is not there, changes nothing. An id gets another
-  // payload by Remove with the old one's values and Add with the new one's.
+  // payload by Remove with the old one's values and Add with the new one's. An index of words wants texts that are cut
+  // (PayloadValues::CutTexts).
   void Add(uint64_t id, const PayloadValues& values);
   void Remove(uint64_t id, const PayloadValues& values);
   // About how many payloads come before Settle, in any order of ids. Bounds the column's memory until then.

@@ -204,6 +204,13 @@ absl::Status ParseWords(FilterNode* node, const std::string& where) {
     return node->text.empty() ? InvalidField(where + ".prefix", "empty", "at least one byte") : absl::OkStatus();
   }
   node->words = WordsOf(node->text);
+  if (node->words.size() > kFilterWordsMax) {
+    return InvalidField(where, StrCat(node->words.size(), " words"), StrCat("at most ", kFilterWordsMax));
+  }
+  if (node->match != FilterNode::TextMatch::kPhrase) {
+    std::sort(node->words.begin(), node->words.end());
+    node->words.erase(std::unique(node->words.begin(), node->words.end()), node->words.end());
+  }
   if (!node->words.empty()) return absl::OkStatus();
   const std::string_view name = node->match == FilterNode::TextMatch::kWords     ? ".words"
                                 : node->match == FilterNode::TextMatch::kAnyWord ? ".any_word"

@@ -25,6 +25,7 @@ inline constexpr std::string_view kUncertaintyField = "$uncertainty";
 inline constexpr int kFilterNodesMax = 1024;
 // Most values, and most ids, of all lists of a filter together: a row is compared with each.
 inline constexpr size_t kFilterValuesMax = 65'536;
+inline constexpr size_t kFilterWordsMax = 1'024;  // most words of one condition
 
 struct FilterNode {
   // kValuesCount: the number of values at the path, none of them if the field is absent or null, and one for each

@@ -44,6 +44,11 @@ double DistanceTo(const GeoPoint& point, const GeoRect& rect) {
 
 double SlackOf(double distance) { return distance > kFar ? kFarSlack : kDistanceSlack; }
 
+// The same for what is told by the distance to the antipode: where that is near, that distance is far and imprecise.
+double SlackOfFarthest(double distance) {
+  return SlackOf(distance) + std::min(kFarSlack, 0.1 / std::max(distance, 0.05));
+}
+
 }  // namespace
 
 bool IsPlace(const GeoPoint& point) {
@@ -81,7 +86,7 @@ GeoOverlap OverlapWithCircle(const GeoRect& rect, const GeoPoint& center, double
   // What is farthest from a place is nearest to its antipode.
   const GeoPoint antipode{center.lon > 0 ? center.lon - 180 : center.lon + 180, -center.lat};
   const double farthest = std::numbers::pi * kEarthRadius - DistanceTo(antipode, wide);
-  return farthest + SlackOf(farthest) <= radius ? GeoOverlap::kAll : GeoOverlap::kPart;
+  return farthest + SlackOfFarthest(farthest) <= radius ? GeoOverlap::kAll : GeoOverlap::kPart;
 }
 
 GeoOverlap OverlapWithBox(const GeoRect& rect, const GeoPoint& top_left, const GeoPoint& bottom_right) {

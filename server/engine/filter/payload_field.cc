@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/filter/payload_path.h"
+#include "server/engine/filter/text_match.h"
 
 namespace lightcone::server {
 namespace {
@@ -105,6 +106,22 @@ PayloadValues Payload::At(std::span<const std::string> keys) const {
     });
   });
   return values;
+}
+
+void PayloadValues::CutTexts() {
+  words = {};
+  size_t texts = 0;
+  for (const auto& scalar : scalars) {
+    const auto* const text = std::get_if<std::string>(&scalar);
+    if (text == nullptr) continue;
+    words.several_texts = ++texts > 1;
+    for (std::string& word : WordsOf(*text)) {
+      word.size() > kIndexedWordBytesMax ? static_cast<void>(words.long_words = true)
+                                         : words.words.push_back(std::move(word));
+    }
+  }
+  std::sort(words.words.begin(), words.words.end());
+  words.words.erase(std::unique(words.words.begin(), words.words.end()), words.words.end());
 }
 
 }  // namespace lightcone::server

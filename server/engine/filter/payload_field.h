@@ -57,6 +57,15 @@ absl::Status CheckPayloadFields(std::span<const PayloadField> fields, std::strin
 // One text for a list of fields.
 std::string TextOf(std::span<const PayloadField> fields);
 
+// Most bytes of a word that an index holds: longer ones are keys, and would fill the memory.
+inline constexpr size_t kIndexedWordBytesMax = 64;
+
+// The words of all texts at a path, each once, without those that are too long for an index.
+struct TextWords {
+  bool several_texts = false, long_words = false;
+  std::vector<std::string> words;
+};
+
 // What conditions of a filter see at a path, through arrays by any element.
 struct PayloadValues {
   bool present = false;  // The path leads to a scalar, null, an object or an array.
@@ -64,6 +73,10 @@ struct PayloadValues {
   uint64_t count = 0;    // number of values, as FilterNode::Kind::kValuesCount counts
   std::vector<std::variant<std::string, int64_t, uint64_t, double, bool>> scalars;  // uint64_t: above INT64_MAX
   std::vector<GeoPoint> places;
+  TextWords words;  // empty until CutTexts
+
+  // Sets the words of the texts among the scalars.
+  void CutTexts();
 };
 
 // A parsed payload. Text that does not parse holds nothing.

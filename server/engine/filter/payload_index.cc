@@ -140,7 +140,10 @@ std::vector<std::vector<PayloadValues>> PayloadIndex::Read(std::span<const Entry
   for (const auto& [id, json] : entries) {
     const Payload payload(json);
     std::vector<PayloadValues>& values = all.emplace_back();
-    for (const FieldPtr& field : fields) values.push_back(payload.At(field->keys));
+    for (const FieldPtr& field : fields) {
+      values.push_back(payload.At(field->keys));
+      if (field->field.type == PayloadType::kText) values.back().CutTexts();
+    }
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "base/dcheck.h"
 
@@ -68,9 +69,12 @@ void PlaceIndex::Collect(absl::FunctionRef<GeoOverlap(const GeoRect&)> overlap, 
       ++splits;
       for (int64_t quarter = 0; quarter < 4; ++quarter) cells.push_back({cell.code << 2 | quarter, cell.level + 1});
     } else {
+      std::optional<int64_t> seen;  // Many ids may be at one place.
+      GeoOverlap here = GeoOverlap::kNone;
       const auto visit = [&](int64_t code, uint64_t id) {
         if (code > last) return false;
-        const GeoOverlap here = overlap(RectOf({code, kLevels}));
+        if (seen != code) here = overlap(RectOf({code, kLevels}));
+        seen = code;
         if (here != GeoOverlap::kNone) (here == GeoOverlap::kAll ? all->ids : *part).push_back(id);
         return true;
       };

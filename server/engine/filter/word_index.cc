@@ -4,31 +4,20 @@
 #include "server/engine/filter/text_match.h"
 
 namespace lightcone::server {
-namespace {
-
-constexpr size_t kWordBytesMax = 64;  // longer ones are keys, not words, and would fill the memory
-
-}  // namespace
-
-void WordIndex::Add(uint64_t id, std::span<const std::string_view> texts) {
-  if (texts.size() > 1) several_.Add(id);
-  for (const std::string_view text : texts) {
-    for (const std::string& word : WordsOf(text)) {
-      word.size() > kWordBytesMax ? static_cast<void>(long_words_.Add(id)) : words_.Add(word, id);
-    }
-  }
+void WordIndex::Add(uint64_t id, const TextWords& words) {
+  if (words.several_texts) several_.Add(id);
+  if (words.long_words) long_words_.Add(id);
+  for (const std::string& word : words.words) words_.Add(word, id);
 }
 
-void WordIndex::Remove(uint64_t id, std::span<const std::string_view> texts) {
+void WordIndex::Remove(uint64_t id, const TextWords& words) {
   several_.Remove(id);
   long_words_.Remove(id);
-  for (const std::string_view text : texts) {
-    for (const std::string& word : WordsOf(text)) words_.Remove(word, id);
-  }
+  for (const std::string& word : words.words) words_.Remove(word, id);
 }
 
 std::pair<IdSet, bool> WordIndex::IdsOf(const std::string& word) const {
-  if (word.size() > kWordBytesMax) return {long_words_, false};
+  if (word.size() > kIndexedWordBytesMax) return {long_words_, false};
   IdPieces ids;
   words_.Collect([&](const std::string& other) { return other < word; },
                  [&](const std::string& other) { return other > word; }, &ids);
@@ -47,7 +36,7 @@ IdBounds WordIndex::Evaluate(const FilterNode& leaf) const {
     }
   } else {
     bool known_all = leaf.match == FilterNode::TextMatch::kWords || leaf.words.size() == 1;
-    for (size_t i = 0; i < leaf.words.size(); ++i) {
+    for (size_t i = 0; i < leaf.words.size() && (i == 0 || !maybe.empty()); ++i) {
       auto [ids, known] = IdsOf(leaf.words[i]);
       known_all = known_all && known;
       i == 0 ? static_cast<void>(maybe = std::move(ids)) : static_cast<void>(maybe &= ids);

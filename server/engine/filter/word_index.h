@@ -3,23 +3,22 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "index/rows/id_set.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/id_bounds.h"
+#include "server/engine/filter/payload_field.h"
 #include "server/engine/filter/value_index.h"
 
 namespace lightcone::server {
 
 class WordIndex {
  public:
-  // All texts of an id. Adding them again, and removing what is not there, changes nothing.
-  void Add(uint64_t id, std::span<const std::string_view> texts);
-  void Remove(uint64_t id, std::span<const std::string_view> texts);
+  // Those of all texts of an id. Adding them again, and removing what is not there, changes nothing.
+  void Add(uint64_t id, const TextWords& words);
+  void Remove(uint64_t id, const TextWords& words);
 
   // The ids with a text that a kText leaf asks for. Texts are read where words of an id may stand in several texts, or
   // in another order, and for words of more than 64 bytes. REQUIRES: the leaf is of Filter::Make, and asks for words.

@@ -41,6 +41,7 @@ absl::Status CheckIds(const UpsertBatch& batch, const Limits& limits) {
 absl::Status CheckUpsert(const UpsertBatch& batch, const Limits& limits) {
   LC_RETURN_IF_ERROR(CheckCount(batch.items.size(), limits.batch_items_max, "items"));
   LC_RETURN_IF_ERROR(CheckIds(batch, limits));
+  if (batch.same_content && batch.keep_payload) return InvalidField("keep_payload", "set", "unset with same_content");
   for (size_t i = 0; i < batch.items.size(); ++i) {
     const UpsertItem& item = batch.items[i];
     if (item.ttl_ms) LC_RETURN_IF_ERROR(CheckTtl(*item.ttl_ms, ItemField(i, ".ttl_ms")));
@@ -49,6 +50,10 @@ absl::Status CheckUpsert(const UpsertBatch& batch, const Limits& limits) {
     }
     if (batch.same_content && !item.payload_json.empty()) {
       return InvalidField(ItemField(i, ".payload_json"), "set", "empty with same_content: the payload is kept");
+    }
+    if (batch.keep_payload && (item.ttl_ms || !item.payload_json.empty())) {
+      return InvalidField(ItemField(i, item.ttl_ms ? ".ttl_ms" : ".payload_json"), "set",
+                          "nothing with keep_payload: the item keeps its own");
     }
     if (!item.payload_json.empty()) {
       LC_RETURN_IF_ERROR(CheckPayload(item.payload_json, limits.payload_bytes_max, ItemField(i, ".payload_json")));
@@ -154,6 +159,7 @@ absl::StatusOr<WriteResult> WriteCalls::Write(const Served& served, const Genera
   WriteJob job;
   job.generation = generation.generation;
   job.same_content = batch.same_content;
+  job.keep_payload = batch.keep_payload;
   job.durability = batch.durability;
   LC_RETURN_IF_ERROR(PrepareItems(context_, *served.collection, generation, &batch, context, &job.items));
   LC_ASSIGN_OR_RETURN(std::string warning, WatchModel(served, job, refuses_foreign));

@@ -175,6 +175,11 @@ absl::StatusOr<std::vector<size_t>> WriteGroup::ItemsToWrite(const WriteJob& job
       continue;
     }
     if (job.same_content) LC_RETURN_IF_ERROR(CheckSameContent(job, i));
+    if (job.keep_payload && !Lives(head)) {
+      return WithField(NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '",
+                                       collection_->name(), "', whose payload could be kept")),
+                       {StrCat("items[", i, "].id"), ToString(item.id), "ids of stored items"});
+    }
     places.push_back(i);
   }
   return places;
@@ -205,7 +210,7 @@ void WriteGroup::PlanUpsert(WriteJob* job) {
     PreparedItem& item = job->items[i];
     Head& head = heads_.find(item.key)->second;
     job->same_content ? AddEmbedding(item, job->generation, &head, &log, &change)
-                      : AddNewContent(item, job->generation, &head, &log, &change);
+                      : AddNewContent(item, *job, &head, &log, &change);
   }
   Finish(std::move(log), std::move(change));
 }
@@ -327,9 +332,15 @@ void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord*
   retired_.push_back({id, record, change->sequence});
 }
 
-void WriteGroup::AddNewContent(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change) {
-  if (*head) RemoveContent(item.id, *head, log, change);
+void WriteGroup::AddNewContent(PreparedItem& item, const WriteJob& job, Head* head, ChangeRecord* log, Change* change) {
+  const uint32_t generation = job.generation;
   ItemRecord record;
+  record.expires_ms = item.ttl_ms > 0 ? now_ms_ + item.ttl_ms : 0;
+  if (job.keep_payload) {
+    item.payload_json = (*head)->payload_json;
+    record.expires_ms = (*head)->expires_ms;
+  }
+  if (*head) RemoveContent(item.id, *head, log, change);
   record.internal_id = progress_.next_internal_id++;
   record.sequence = change->sequence;
   record.generations = {generation};
@@ -337,8 +348,7 @@ void WriteGroup::AddNewContent(PreparedItem& item, uint32_t generation, Head* he
   change->payloads.emplace_back(record.internal_id, item.payload_json);
   record.has_input = item.input.has_value();
   batch_.Put(Table::kItems, keys::InternalId(number_, record.internal_id), keys::EncodeItemId(item.id));
-  if (item.ttl_ms > 0) {
-    record.expires_ms = now_ms_ + item.ttl_ms;
+  if (record.expires_ms != 0) {
     batch_.Put(Table::kItems, keys::Expiry(number_, record.expires_ms, record.internal_id), "");
     expiring_.emplace_back(record.expires_ms, record.internal_id);
   }

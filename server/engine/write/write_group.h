@@ -69,7 +69,7 @@ class WriteGroup {
   bool IsThere(const PreparedItem& item, uint32_t generation, const Head& head) const;
   absl::Status CheckSameContent(const WriteJob& job, size_t i) const;
   void RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change);
-  void AddNewContent(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  void AddNewContent(PreparedItem& item, const WriteJob& job, Head* head, ChangeRecord* log, Change* change);
   void AddEmbedding(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
   // The generations, ascending, with those that the index has rows of besides.
   std::vector<uint32_t> WithLeaving(std::vector<uint32_t> generations) const;

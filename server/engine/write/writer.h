@@ -47,6 +47,7 @@ struct WriteJob {
   uint32_t generation = 0;       // 0: a delete or a change of payloads
   uint32_t drop_generation = 0;  // retired generation whose embeddings go; 0: the items themselves go
   bool same_content = false;
+  bool keep_payload = false;  // UpsertBatch::keep_payload
   std::vector<PreparedItem> items;
   std::vector<ItemId> ids;
   // The heads that the items must still have, one an id; an item with another head stays as it is, unless still_wanted
