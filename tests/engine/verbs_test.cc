@@ -407,5 +407,33 @@ TEST_F(Verbs, OrderedScrollsWalkTheIndexInBothDirectionsWithoutGapsOrRepeats) {
   EXPECT_TRUE(Fails(engine_->ScrollOrdered("c", order, {}, 10, "zz", false, {}), Code::kInvalidArgument, {"token"}));
 }
 
+TEST_F(Verbs, ANewVectorKeepsPayloadAndTimeWhereItIsAskedTo) {
+  UpsertItem first = ItemOf(Id("a"), {1, 0, 0, 0}, R"({"n":1})");
+  first.ttl_ms = 3'600'000;
+  Write(BatchOf({first, ItemOf(Id("b"), {1, 0, 0, 0}, R"({"n":2})")}));
+  const auto before = engine_->Get("c", {Id("a")}, 0, true, {});
+  ASSERT_TRUE(before.ok()) << before.status();
+  UpsertBatch again = BatchOf({ItemOf(Id("a"), {0, 1, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})});
+  again.keep_payload = true;
+  Write(again);
+  const auto after = engine_->Get("c", {Id("a"), Id("b")}, 0, true, {});
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->items[0].expires, before->items[0].expires);
+  EXPECT_EQ(after->items[0].payload_json, R"({"n":1})");
+  EXPECT_EQ(after->items[1].expires, std::nullopt);
+  EXPECT_EQ(after->items[1].payload_json, R"({"n":2})");
+  EXPECT_EQ(after->items[0].vector, (std::vector<float>{0, 1, 0, 0}));
+  UpsertBatch wrong = again;
+  wrong.items.push_back(ItemOf(Id("none"), {0, 0, 1, 0}));
+  EXPECT_TRUE(Fails(engine_->Upsert(wrong, {}), Code::kNotFound, {"items[2]", "none"}));
+  EXPECT_EQ(engine_->Get("c", {Id("a")}, 0, true, {})->items[0].sequence, after->items[0].sequence) << "as a whole";
+  wrong = again;
+  wrong.same_content = true;
+  EXPECT_TRUE(Fails(engine_->Upsert(wrong, {}), Code::kInvalidArgument, {"keep_payload", "unset with same_content"}));
+  wrong = again;
+  wrong.items[1].payload_json = "{}";
+  EXPECT_TRUE(Fails(engine_->Upsert(wrong, {}), Code::kInvalidArgument, {"items[1].payload_json", "keep_payload"}));
+}
+
 }  // namespace
 }  // namespace lightcone::server
