@@ -18,7 +18,7 @@ inline constexpr int64_t kAlignRowsMin = 1'000, kAlignRowsMax = 12'000;
 inline constexpr double kAgreementMin = 0.5;  // least Alignment::agreement of starts that found one map
 
 struct AlignOptions {
-  int64_t rows_max = 10'000;  // rows of each side that are looked at, evenly spread ones of more
+  int64_t rows_max = 12'000;  // rows of each side that are looked at, evenly spread ones of more
   int64_t starts = 12;        // most beginnings from other clusters; two that find the same map are enough
   uint64_t seed = 1;
 };
