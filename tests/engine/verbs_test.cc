@@ -408,6 +408,7 @@ TEST_F(Verbs, OrderedScrollsWalkTheIndexInBothDirectionsWithoutGapsOrRepeats) {
 }
 
 TEST_F(Verbs, ANewVectorKeepsPayloadAndTimeWhereItIsAskedTo) {
+  MakeCollection();
   UpsertItem first = ItemOf(Id("a"), {1, 0, 0, 0}, R"({"n":1})");
   first.ttl_ms = 3'600'000;
   Write(BatchOf({first, ItemOf(Id("b"), {1, 0, 0, 0}, R"({"n":2})")}));
