@@ -221,6 +221,30 @@ TEST_F(ItemExpiry, AnotherEmbeddingAndAPayloadKeepTheTime) {
   ExpectItems({}, "after a rollback");
 }
 
+TEST_F(ItemExpiry, AReplacedVectorGoesWithItsPayloadAtItsTime) {
+  MakeCollection();
+  IndexPayloadCall index;
+  index.collection = "c";
+  index.add = {{"kind", PayloadType::kKeyword}};
+  index.wait = true;
+  ASSERT_TRUE(engine_->IndexPayload(index, {}).ok());
+  WriteItems(1, 4, 10'000);
+  WriteItems(5, 6, 0);
+  Pass(5'000);
+  UpsertBatch again = BatchOf({});
+  for (const uint64_t id : {1, 2, 5}) again.items.push_back(ItemOf(Id(id), {0.3f, 0.1f, 0, 0}));
+  again.keep_payload = true;
+  Write(again);
+  ExpectItems(From(1, 6), "with other vectors");
+  Pass(4'999);
+  ExpectItems(From(1, 6), "just before their time");
+  Pass(1);
+  ExpectItems(From(5, 6), "at their time");
+  EXPECT_TRUE(Fails(engine_->Upsert(again, {}), absl::StatusCode::kNotFound, {"items[0]"}));
+  EXPECT_TRUE(Comes([&] { return Removed() == 4; }));
+  ExpectItems(From(5, 6), "when their space has come back");
+}
+
 TEST_F(ItemExpiry, AClockThatIsTurnedBackBringsNothingBack) {
   MakeCollection();
   WriteItems(1, 5, 2'000);

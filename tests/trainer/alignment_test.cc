@@ -134,6 +134,23 @@ TEST(Alignment, GoesIntoFewerDimensionsAndLooksAtSomeOfManyRows) {
   EXPECT_GT(*std::max_element(aligned->source.begin(), aligned->source.end()), 2'900) << "evenly spread ones";
 }
 
+// In the principal directions of 300: the others hold nothing but a little noise.
+TEST(Alignment, FindsTheDirectionsThatCountAmongMany) {
+  torch::set_num_threads(2);
+  TwoViews models;
+  Rng rng(12);
+  const auto among_many = [&rng](const Tensor& rows) {
+    const Tensor turn = std::get<0>(torch::linalg_qr(NormalNumbers({300, rows.size(1)}, &rng)));
+    return UnitRows(torch::matmul(rows, turn.t()) + 0.005 * NormalNumbers({rows.size(0), 300}, &rng)).contiguous();
+  };
+  const Tensor from = among_many(models.ByOld(models.Items(2'500)));
+  const Tensor to = among_many(models.ByNew(models.Items(2'500)));
+  const Space space{Metric::kCosine, 300};
+  const auto aligned = AlignUnpaired(ValuesOf(from), space, ValuesOf(to), space, {});
+  ASSERT_TRUE(aligned.ok()) << aligned.status();
+  EXPECT_GT(aligned->agreement, kAgreementMin);
+}
+
 TEST(Alignment, OfCopiesAndOfMoreDimensionsThanAreToldApartEndsWell) {
   torch::set_num_threads(2);
   Rng rng(6);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kChangedParts = 4;     // a sample is drawn anew when one part in so many has changed
 constexpr int64_t kChangesMin = 1'024;   // changes of a small gallery that its sample stays for
-constexpr size_t kScaleReads = 4'096;    // rows whose vectors are read for that
 constexpr int64_t kScaleLooks = 16'384;  // rows of the newer generation that are looked at for common items
+constexpr size_t kScaleReads = 4'096;    // rows of these whose vectors are read at once
 
 RowSamplePtr Carried(const RowSample& plain, const ServedAdapter& adapter) {
   std::vector<float> in;
@@ -36,14 +36,6 @@ RowSamplePtr Carried(const RowSample& plain, const ServedAdapter& adapter) {
     if (!CheckVector(adapter.adapter.target(), to, "vector").ok()) to.clear();
   }
   return carried;
-}
-
-// Leaves at most so many, evenly spread.
-void Thin(size_t most, std::vector<uint64_t>* ids) {
-  const size_t n = ids->size();
-  if (n <= most) return;
-  for (size_t i = 0; i < most; ++i) (*ids)[i] = (*ids)[i * n / most];
-  ids->resize(most);
 }
 
 // Of the rows, by row; zeros of an empty one.
@@ -173,28 +165,31 @@ absl::StatusOr<RowSamples::CommonRows> RowSamples::DrawCommon(const IndexView& v
   const uint32_t generations[] = {newer};
   std::vector<uint64_t> all, held_out;
   for (const SampledRow& row : view.SampleRows(generations, newer, kScaleLooks)) all.push_back(row.internal_id);
-  // Held-out items are few of all, so that all of them are read, and of others some.
   if (KnowHeldOut(adapters)) {
     std::copy_if(all.begin(), all.end(), std::back_inserter(held_out),
                  [&](uint64_t id) { return AllHeldOut(adapters, id); });
   }
-  for (std::vector<uint64_t>* ids : {&held_out, &all}) {
+  for (const std::vector<uint64_t>* ids : {&held_out, &all}) {
     if (ids->size() < DistanceScale::kRowsMin) continue;
-    Thin(kScaleReads, ids);
-    LC_ASSIGN_OR_RETURN(std::vector<std::vector<float>> rows, Read(*ids, older));
-    std::vector<size_t> common;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (!rows[i].empty()) common.push_back(i);
+    // Some evenly spread ones after the others, until enough are found.
+    std::vector<std::pair<uint64_t, std::vector<float>>> common;
+    const size_t parts = (ids->size() + kScaleReads - 1) / kScaleReads;
+    for (size_t part = 0; part < parts && common.size() < static_cast<size_t>(kRowsMax); ++part) {
+      std::vector<uint64_t> some;
+      for (size_t i = part; i < ids->size(); i += parts) some.push_back((*ids)[i]);
+      LC_ASSIGN_OR_RETURN(std::vector<std::vector<float>> rows, Read(some, older));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        if (!rows[i].empty()) common.emplace_back(some[i], std::move(rows[i]));
+      }
     }
     if (common.size() < DistanceScale::kRowsMin) continue;
-    // Evenly spread ones of those found.
     const size_t n = std::min(common.size(), static_cast<size_t>(kRowsMax));
     const auto by_older = std::make_shared<RowSample>(), by_newer = std::make_shared<RowSample>();
     std::vector<uint64_t> chosen;
     for (size_t i = 0; i < n; ++i) {
-      const size_t place = common[i * common.size() / n];
-      chosen.push_back((*ids)[place]);
-      by_older->rows.push_back(std::move(rows[place]));
+      auto& [id, row] = common[i * common.size() / n];
+      chosen.push_back(id);
+      by_older->rows.push_back(std::move(row));
     }
     LC_ASSIGN_OR_RETURN(by_newer->rows, Read(chosen, newer));
     return CommonRows{by_older, by_newer};

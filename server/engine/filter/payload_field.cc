@@ -122,6 +122,7 @@ void PayloadValues::CutTexts() {
   }
   std::sort(words.words.begin(), words.words.end());
   words.words.erase(std::unique(words.words.begin(), words.words.end()), words.words.end());
+  words.words.shrink_to_fit();  // many texts repeat few words
 }
 
 }  // namespace lightcone::server

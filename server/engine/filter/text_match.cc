@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/dcheck.h"
+
 namespace lightcone::server {
 namespace {
 
@@ -73,16 +75,18 @@ std::vector<std::string> WordsOf(std::string_view text) {
 }
 
 bool HasAllWords(std::string_view text, std::span<const std::string> words) {
-  const std::vector<std::string> there = WordsOf(text);
-  return std::all_of(words.begin(), words.end(), [&](const std::string& word) {
-    return std::find(there.begin(), there.end(), word) != there.end();
-  });
+  LC_DCHECK(std::is_sorted(words.begin(), words.end()));
+  std::vector<std::string> there = WordsOf(text);
+  std::sort(there.begin(), there.end());
+  there.erase(std::unique(there.begin(), there.end()), there.end());
+  return std::includes(there.begin(), there.end(), words.begin(), words.end());
 }
 
 bool HasAnyWord(std::string_view text, std::span<const std::string> words) {
+  LC_DCHECK(std::is_sorted(words.begin(), words.end()));
   bool any = false;
   ForEachWord(text, [&](const std::string& word) {
-    any = std::find(words.begin(), words.end(), word) != words.end();
+    any = std::binary_search(words.begin(), words.end(), word);
     return !any;
   });
   return any;

@@ -14,7 +14,7 @@ namespace lightcone::server {
 std::vector<std::string> WordsOf(std::string_view text);
 
 // Whether all of the words, or any of them, or all of them one behind the other, are in the text.
-// REQUIRES: `words` are of WordsOf.
+// REQUIRES: `words` are of WordsOf; for the first two ascending, each once.
 bool HasAllWords(std::string_view text, std::span<const std::string> words);
 bool HasAnyWord(std::string_view text, std::span<const std::string> words);
 bool HasPhrase(std::string_view text, std::span<const std::string> words);
