@@ -97,7 +97,7 @@ TEST(Alignment, OfOtherItemsCarriesNearlyAsWellAsPairs) {
                                      });
   ASSERT_TRUE(aligned.ok()) << aligned.status();
   ASSERT_EQ(aligned->source.size(), aligned->target.size());
-  EXPECT_GT(aligned->agreement, 0.8);
+  EXPECT_GT(aligned->agreement, kAgreementMin);
   EXPECT_EQ(aligned->looked_at, 3'000);
   EXPECT_EQ(std::set<int64_t>(aligned->source.begin(), aligned->source.end()).size(), aligned->source.size());
   const Tensor x = old_rows.index_select(0, torch::tensor(aligned->source));
