@@ -17,6 +17,7 @@
 #include "server/engine/filter/value_index.h"
 #include "store/keys.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/engine/payload_truth.h"
 #include "tests/engine/random_filters.h"
 
 namespace lightcone::server {
@@ -65,22 +66,7 @@ TEST(PayloadTimes, KeysOrderAsTimeDoesWhateverTheSpelling) {
   EXPECT_FALSE(TimeKey("2024-05-01T12:30:00.1234567Z").has_value()) << "finer than a key";
 }
 
-// Payloads by internal id, as a collection would have them.
-class Truth : public PayloadSource {
- public:
-  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit,
-                              std::vector<uint64_t>*) override {
-    for (const auto& [id, json] : payloads) LC_RETURN_IF_ERROR(visit(id, json));
-    return absl::OkStatus();
-  }
-  uint64_t Payloads() override { return payloads.size(); }
-  absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> ids) override {
-    std::vector<bool> gone;
-    for (const uint64_t id : ids) gone.push_back(!payloads.contains(id));
-    return gone;
-  }
-  std::map<uint64_t, std::string> payloads;
-};
+using Truth = PayloadTruth;
 
 // Compares with the filter itself: `must` and `may` enclose what passes, and without any of another type they are it.
 void ExpectRight(const PayloadIndex& index, const Truth& truth, const FilterNode& node, bool exactly) {

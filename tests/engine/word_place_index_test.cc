@@ -9,6 +9,7 @@
 #include "server/engine/filter/payload_index.h"
 #include "server/engine/filter/place_index.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/engine/payload_truth.h"
 
 namespace lightcone::server {
 namespace {
@@ -91,6 +92,24 @@ TEST(GeoOverlaps, SayAllOrNoneOnlyWhereItHoldsForEveryPlace) {
   EXPECT_GT(part, 500);
 }
 
+// What the index is sure of lies in the region, and what it leaves out does not. `unsure`: ids that it leaves open.
+void ExpectFound(const PlaceIndex& index, const std::map<uint64_t, GeoPoint>& truth, const FilterNode& region,
+                 std::vector<uint64_t>* unsure) {
+  IdPieces all;
+  std::vector<uint64_t> part;
+  index.Collect([&](const GeoRect& rect) { return OverlapWith(rect, region); }, &all, &part);
+  const IdSet sure = all.Union();
+  const std::set<uint64_t> open(part.begin(), part.end());
+  for (const auto& [id, place] : truth) {
+    const bool lies = Lies(place, region);
+    ASSERT_TRUE(sure.Contains(id) ? lies : !lies || open.contains(id))
+        << place.lon << " " << place.lat << ", " << region.center.lon << " " << region.center.lat << " "
+        << region.radius;
+  }
+  for (const uint64_t id : part) ASSERT_TRUE(truth.contains(id));
+  if (unsure != nullptr) *unsure = std::move(part);
+}
+
 // Beside the antipode of a near place the haversine formula keeps half of the digits.
 TEST(PlaceIndexes, TellPlacesOfCentimetresApartOrLeaveThemOpen) {
   Places places(8);
@@ -108,18 +127,8 @@ TEST(PlaceIndexes, TellPlacesOfCentimetresApartOrLeaveThemOpen) {
                    std::clamp(circle.center.lat + places.Between(-reach, reach), -90.0, 90.0)};
       index.Add(truth[id], id);
     }
-    IdPieces all;
-    std::vector<uint64_t> part;
-    index.Collect([&](const GeoRect& rect) { return OverlapWith(rect, circle); }, &all, &part);
-    const IdSet sure = all.Union();
-    const std::set<uint64_t> unsure(part.begin(), part.end());
-    for (const auto& [id, place] : truth) {
-      const bool lies = Lies(place, circle);
-      found += lies;
-      ASSERT_TRUE(sure.Contains(id) ? lies : !lies || unsure.contains(id))
-          << place.lon << " " << place.lat << ", " << circle.center.lon << " " << circle.center.lat << " "
-          << circle.radius;
-    }
+    ASSERT_NO_FATAL_FAILURE(ExpectFound(index, truth, circle, nullptr));
+    for (const auto& [id, place] : truth) found += Lies(place, circle);
   }
   EXPECT_GT(found, 2'000);
 }
@@ -137,16 +146,8 @@ TEST(PlaceIndexes, FindWhatLookingAtEveryPlaceFinds) {
     for (int round = 0; round < 2; ++round) {
       for (int i = 0; i < 60; ++i) {
         const FilterNode region = places.Region("at");
-        IdPieces all;
         std::vector<uint64_t> part;
-        index.Collect([&](const GeoRect& rect) { return OverlapWith(rect, region); }, &all, &part);
-        const IdSet sure = all.Union();
-        const std::set<uint64_t> unsure(part.begin(), part.end());
-        for (const auto& [id, place] : truth) {
-          const bool lies = Lies(place, region);
-          ASSERT_TRUE(sure.Contains(id) ? lies : !lies || unsure.contains(id)) << id;
-        }
-        for (const uint64_t id : part) ASSERT_TRUE(truth.contains(id));
+        ASSERT_NO_FATAL_FAILURE(ExpectFound(index, truth, region, &part));
         // Places on an edge: those of whole degrees, and circles about a place's own antipode.
         EXPECT_LE(part.size(), truth.size() / 4);
       }
@@ -177,23 +178,6 @@ TEST(PlaceIndexes, LookAtFewPlacesOfMany) {
   EXPECT_GT(all.Union().Count(), 15'000u);
   EXPECT_LT(looks, 8'000u);
 }
-
-// Payloads by internal id.
-class Held : public PayloadSource {
- public:
-  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit,
-                              std::vector<uint64_t>*) override {
-    for (const auto& [id, json] : payloads) LC_RETURN_IF_ERROR(visit(id, json));
-    return absl::OkStatus();
-  }
-  uint64_t Payloads() override { return payloads.size(); }
-  absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> ids) override {
-    std::vector<bool> gone;
-    for (const uint64_t id : ids) gone.push_back(!payloads.contains(id));
-    return gone;
-  }
-  std::map<uint64_t, std::string> payloads;
-};
 
 class WordsAndPlaces : public testing::Test {
  protected:
@@ -263,7 +247,7 @@ class WordsAndPlaces : public testing::Test {
   }
 
   Places places_{5};
-  Held held_;
+  PayloadTruth held_;
   PayloadIndex index_{&held_};
   int exact_ = 0, met_ = 0;
 };
