@@ -87,6 +87,7 @@ Request RequestOf(const Flags& flags) {
   LC_SET_FIELD(token)
   LC_SET_FIELD(same_content)
   LC_SET_FIELD(keep_input)
+  LC_SET_FIELD(keep_payload)
   LC_SET_FIELD(with_payload)
   LC_SET_FIELD(with_vector)
   LC_SET_FIELD(k)

@@ -14,7 +14,7 @@ struct UpsertFlags {
   std::string collection, id, vector, image, text, made_by, payload, durability;
   uint32_t generation = 0;
   std::optional<uint64_t> expected_sequence, ttl_ms;
-  bool same_content = false, keep_input = false;
+  bool same_content = false, keep_input = false, keep_payload = false;
 };
 
 absl::Status RunUpsert(Context& context, const UpsertFlags& flags) {
@@ -67,6 +67,8 @@ void AddUpsertFlags(CLI::App* app, UpsertFlags* flags) {
   app->add_option("--payload", flags->payload, "Payload of the item: a JSON object");
   app->add_option("--generation", flags->generation, "Generation that embedded the vector; 0: the active one");
   app->add_flag("--same-content", flags->same_content, "Add another model's embedding of the stored content");
+  app->add_flag("--keep-payload", flags->keep_payload,
+                "Give a stored item new content, beside the payload and the time that it has");
   app->add_option("--expected-sequence", flags->expected_sequence,
                   "Sequence that the item must have, else nothing is written; 0: the item must not exist")
       ->check(CLI::NonNegativeNumber);

@@ -144,6 +144,7 @@ class Parser {
     if (IsFunction("values_count")) return ParseCount();
     if (IsFunction("has_id")) return ParseIds();
     if (IsFunction("nested")) return ParseNested(depth);
+    if (IsFunction("geo_polygon")) return ParsePolygon();
     if (IsFunction("geo_radius") || IsFunction("geo_box")) return ParsePlace();
     for (const std::string_view name : {"words", "prefix", "any_word", "phrase"}) {
       if (IsFunction(name)) return ParseText(name);
@@ -262,6 +263,30 @@ class Parser {
     return filter;
   }
 
+  absl::StatusOr<double> TakeNumber() {
+    const Token& token = Here();
+    if (token.kind != TokenKind::kNumber && token.kind != TokenKind::kInteger) return Unexpected("a number");
+    ++at_;
+    return token.kind == TokenKind::kNumber ? token.number : static_cast<double>(token.integer);
+  }
+
+  // geo_polygon(field, lon, lat, lon, lat, ...), without holes
+  absl::StatusOr<v1::Filter> ParsePolygon() {
+    v1::Filter filter;
+    LC_ASSIGN_OR_RETURN(*filter.mutable_geo_polygon()->mutable_field(), TakeFirstArgument());
+    v1::GeoRing& ring = *filter.mutable_geo_polygon()->mutable_exterior();
+    do {
+      v1::GeoPoint& point = *ring.add_points();
+      LC_ASSIGN_OR_RETURN(const double lon, TakeNumber());
+      if (!TakeSymbol(",")) return Unexpected("',' and a latitude");
+      LC_ASSIGN_OR_RETURN(const double lat, TakeNumber());
+      point.set_lon(lon);
+      point.set_lat(lat);
+    } while (TakeSymbol(","));
+    if (!TakeSymbol(")")) return Unexpected("',' or ')'");
+    return filter;
+  }
+
   // geo_radius(field, lon, lat, metres) or geo_box(field, left, top, right, bottom)
   absl::StatusOr<v1::Filter> ParsePlace() {
     v1::Filter filter;
@@ -269,10 +294,7 @@ class Parser {
     LC_ASSIGN_OR_RETURN(const std::string field, TakeFirstArgument());
     std::vector<double> numbers;
     do {
-      const Token& token = Here();
-      if (token.kind != TokenKind::kNumber && token.kind != TokenKind::kInteger) return Unexpected("a number");
-      numbers.push_back(token.kind == TokenKind::kNumber ? token.number : static_cast<double>(token.integer));
-      ++at_;
+      LC_ASSIGN_OR_RETURN(numbers.emplace_back(), TakeNumber());
     } while (numbers.size() < (box ? 4u : 3u) && TakeSymbol(","));
     if (numbers.size() < (box ? 4u : 3u)) {
       return Unexpected(box ? "four numbers: left, top, right, bottom" : "three numbers: lon, lat, metres");

@@ -108,7 +108,7 @@ Answer FacetPoints(const RestCall& call) {
   facet.collection = call.collection();
   LC_ASSIGN_OR_RETURN(facet.field, PathOf(body, "key"));
   LC_ASSIGN_OR_RETURN(facet.limit, body.Whole("limit", 10, 1, kFacetLimitMax));
-  LC_ASSIGN_OR_RETURN(facet.filter, PointFilterOf(body));
+  LC_ASSIGN_OR_RETURN(facet.filter, PointFilterOf(call, body));
   LC_ASSIGN_OR_RETURN(const FacetAnswer answer, call.engine.Facet(facet, call.context));
   std::vector<std::string> hits;
   for (const auto& [value, count] : answer.values) {
@@ -139,7 +139,7 @@ Answer ScrollPointsInOrder(const RestCall& call) {
   LC_ASSIGN_OR_RETURN(const OrderBy order, OrderFrom(body));
   LC_ASSIGN_OR_RETURN(PointParts parts, PointPartsOf(body, /*payload_by_default=*/true));
   LC_RETURN_IF_ERROR(FindVectorGeneration(call, &parts));
-  LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(body));
+  LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(call, body));
   LC_ASSIGN_OR_RETURN(const ScrollPage page,
                       call.engine.ScrollOrdered(call.collection(), order, filter, limit, "",
                                                 ItemParts(parts.vector, parts.selection), call.context));

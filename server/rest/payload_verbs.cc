@@ -22,7 +22,7 @@ Answer MakeChange(const RestCall& call, const Fields& body, ChangePayloadCall ch
     LC_ASSIGN_OR_RETURN(change.ids, PointIdsFrom(*points, "points"));
     if (change.ids.empty()) return InvalidField("points", "empty", "at least one id");
   } else {
-    LC_ASSIGN_OR_RETURN(change.filter, PointFilterOf(body));
+    LC_ASSIGN_OR_RETURN(change.filter, PointFilterOf(call, body));
     if (!change.filter) return InvalidField(body.At("points"), "missing", "one of points, filter");
   }
   uint64_t sequence = 0;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "server/engine/filter/instant.h"
 #include "server/rest/point_text.h"
+#include "server/rest/point_vectors.h"
 
 namespace lightcone::server {
 namespace {
@@ -52,11 +53,7 @@ absl::StatusOr<FilterNode> AnyOf(const json& values, const std::string& key, con
   return node;
 }
 
-// Conditions of Qdrant that the engine has no kind of node for.
-absl::Status RefuseMissingKinds(const Fields& condition) {
-  LC_RETURN_IF_ERROR(condition.Refuse("has_vector", "every point has a vector"));
-  return condition.Refuse("geo_polygon", "places are found by geo_radius and geo_bounding_box");
-}
+constexpr const char* kPlaces[] = {"geo_radius", "geo_bounding_box", "geo_polygon"};
 
 absl::StatusOr<std::string> KeyOf(const Fields& fields) {
   LC_ASSIGN_OR_RETURN(const json* const key, fields.Require("key", "a path into the payload"));
@@ -72,36 +69,78 @@ absl::StatusOr<FilterNode> HasIdFrom(const json& given, const std::string& path)
   return node;
 }
 
-absl::StatusOr<FilterNode> NestedFrom(const json& given, const std::string& path) {
+// The vector that a search finds a point by is of the named generation.
+absl::StatusOr<FilterNode> HasVectorFrom(const json& given, VectorNames names, const std::string& path) {
+  if (!given.is_string()) return InvalidField(path, ShownJson(given), "the name of a vector");
+  LC_ASSIGN_OR_RETURN(const uint32_t generation, names(given.get<std::string>(), path));
+  if (generation == 0) return GroupNode(Kind::kAnd);  // Every point has a vector.
+  FilterNode node = FieldNode(Kind::kEquals, std::string(kGenerationField));
+  node.values.emplace_back(int64_t{generation});
+  return node;
+}
+
+absl::StatusOr<FilterNode> NestedFrom(const json& given, VectorNames names, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields nested, Fields::Of(given, path));
   LC_ASSIGN_OR_RETURN(std::string key, KeyOf(nested));
   LC_ASSIGN_OR_RETURN(const json* const filter, nested.Require("filter", "a filter"));
-  LC_ASSIGN_OR_RETURN(FilterNode child, PointFilterFrom(*filter, nested.At("filter")));
+  LC_ASSIGN_OR_RETURN(FilterNode child, PointFilterFrom(*filter, names, nested.At("filter")));
   FilterNode node = FieldNode(Kind::kNested, std::move(key));
   node.children.push_back(std::move(child));
   return node;
 }
 
-absl::StatusOr<GeoPoint> PlaceFrom(const Fields& fields, const char* name) {
-  LC_ASSIGN_OR_RETURN(const json* const given, fields.Require(name, "{lon, lat}"));
-  LC_ASSIGN_OR_RETURN(const Fields place, Fields::Of(*given, fields.At(name)));
+absl::StatusOr<GeoPoint> PlaceFrom(const json& given, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields place, Fields::Of(given, path));
   LC_ASSIGN_OR_RETURN(const std::optional<double> lon, place.Number("lon"));
   LC_ASSIGN_OR_RETURN(const std::optional<double> lat, place.Number("lat"));
   if (lon && lat && IsPlace({*lon, *lat})) return GeoPoint{*lon, *lat};
-  return InvalidField(fields.At(name), "no place", "lon of -180 .. 180 and lat of -90 .. 90");
+  return InvalidField(path, "no place", "lon of -180 .. 180 and lat of -90 .. 90");
 }
 
-absl::StatusOr<FilterNode> GeoFrom(const json& given, const std::string& key, bool radius, const std::string& path) {
+absl::StatusOr<GeoPoint> CornerFrom(const Fields& geo, const char* name) {
+  LC_ASSIGN_OR_RETURN(const json* const given, geo.Require(name, "{lon, lat}"));
+  return PlaceFrom(*given, geo.At(name));
+}
+
+absl::StatusOr<GeoRing> RingFrom(const json& given, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const Fields ring, Fields::Of(given, path));
+  LC_ASSIGN_OR_RETURN(const json* const points, ring.Require("points", "an array of {lon, lat}"));
+  if (!points->is_array()) return InvalidField(ring.At("points"), ShownJson(*points), "an array of {lon, lat}");
+  GeoRing out;
+  for (const json& point : *points) {
+    LC_ASSIGN_OR_RETURN(out.points.emplace_back(),
+                        PlaceFrom(point, StrCat(ring.At("points"), "[", out.points.size(), "]")));
+  }
+  return out;
+}
+
+absl::StatusOr<FilterNode> PolygonFrom(const Fields& geo, FilterNode node) {
+  LC_ASSIGN_OR_RETURN(const json* const exterior, geo.Require("exterior", "{points}"));
+  LC_ASSIGN_OR_RETURN(node.rings.emplace_back(), RingFrom(*exterior, geo.At("exterior")));
+  const json* interiors = geo.Find("interiors");
+  if (interiors == nullptr) return node;
+  if (!interiors->is_array()) return InvalidField(geo.At("interiors"), ShownJson(*interiors), "an array of {points}");
+  for (const json& hole : *interiors) {
+    LC_ASSIGN_OR_RETURN(node.rings.emplace_back(),
+                        RingFrom(hole, StrCat(geo.At("interiors"), "[", node.rings.size() - 1, "]")));
+  }
+  return node;
+}
+
+absl::StatusOr<FilterNode> GeoFrom(const json& given, const std::string& key, std::string_view name,
+                                   const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields geo, Fields::Of(given, path));
+  if (name == "geo_polygon") return PolygonFrom(geo, FieldNode(Kind::kGeoPolygon, key));
+  const bool radius = name == "geo_radius";
   FilterNode node = FieldNode(radius ? Kind::kGeoRadius : Kind::kGeoBox, key);
   if (radius) {
-    LC_ASSIGN_OR_RETURN(node.center, PlaceFrom(geo, "center"));
+    LC_ASSIGN_OR_RETURN(node.center, CornerFrom(geo, "center"));
     LC_ASSIGN_OR_RETURN(const std::optional<double> metres, geo.Number("radius"));
     if (!metres) return InvalidField(geo.At("radius"), "missing", "metres");
     node.radius = *metres;
   } else {
-    LC_ASSIGN_OR_RETURN(node.top_left, PlaceFrom(geo, "top_left"));
-    LC_ASSIGN_OR_RETURN(node.bottom_right, PlaceFrom(geo, "bottom_right"));
+    LC_ASSIGN_OR_RETURN(node.top_left, CornerFrom(geo, "top_left"));
+    LC_ASSIGN_OR_RETURN(node.bottom_right, CornerFrom(geo, "bottom_right"));
   }
   return node;
 }
@@ -187,24 +226,25 @@ absl::StatusOr<FilterNode> EmptyOrNull(const Fields& condition, const char* name
   return wanted ? std::move(node) : Not(std::move(node));
 }
 
-absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, const std::string& path) {
+absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, VectorNames names, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields condition, Fields::Of(json_condition, path));
   for (const char* group : {"must", "should", "must_not", "min_should"}) {
-    if (condition.Find(group) != nullptr) return PointFilterFrom(json_condition, path);
+    if (condition.Find(group) != nullptr) return PointFilterFrom(json_condition, names, path);
   }
-  LC_RETURN_IF_ERROR(RefuseMissingKinds(condition));
+  if (const json* name = condition.Find("has_vector")) return HasVectorFrom(*name, names, condition.At("has_vector"));
   if (const json* ids = condition.Find("has_id")) return HasIdFrom(*ids, condition.At("has_id"));
-  if (const json* nested = condition.Find("nested")) return NestedFrom(*nested, condition.At("nested"));
+  if (const json* nested = condition.Find("nested")) return NestedFrom(*nested, names, condition.At("nested"));
   for (const char* name : {"is_empty", "is_null"}) {
     if (condition.Find(name) == nullptr) continue;
-    for (const char* other : {"match", "range", "values_count", "geo_radius", "geo_bounding_box"}) {
+    for (const char* other : {"match", "range", "values_count", "geo_radius", "geo_bounding_box", "geo_polygon"}) {
       LC_RETURN_IF_ERROR(condition.Refuse(other, StrCat("beside ", name, "; make two conditions of them")));
     }
     return EmptyOrNull(condition, name);
   }
   if (condition.Find("key") == nullptr) {
-    return InvalidField(path, "without a known member",
-                        "key with a condition; has_id; nested; is_empty; is_null; must, should, must_not, min_should");
+    return InvalidField(
+        path, "without a known member",
+        "key with a condition; has_id; has_vector; nested; is_empty; is_null; must, should, must_not, min_should");
   }
   LC_ASSIGN_OR_RETURN(const std::string key, KeyOf(condition));
   std::vector<FilterNode> all;
@@ -220,23 +260,25 @@ absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, const std::
     LC_ASSIGN_OR_RETURN(FilterNode node, ValuesCountFrom(*counts, key, condition.At("values_count")));
     all.push_back(std::move(node));
   }
-  for (const char* name : {"geo_radius", "geo_bounding_box"}) {
+  for (const char* name : kPlaces) {
     const json* geo = condition.Find(name);
     if (geo == nullptr) continue;
-    LC_ASSIGN_OR_RETURN(FilterNode node,
-                        GeoFrom(*geo, key, std::string_view(name) == "geo_radius", condition.At(name)));
+    LC_ASSIGN_OR_RETURN(FilterNode node, GeoFrom(*geo, key, name, condition.At(name)));
     all.push_back(std::move(node));
   }
-  if (all.empty())
-    return InvalidField(path, "without a condition", "one of match, range, values_count, geo_radius, geo_bounding_box");
+  if (all.empty()) {
+    return InvalidField(path, "without a condition",
+                        "one of match, range, values_count, geo_radius, geo_bounding_box, geo_polygon");
+  }
   return all.size() == 1 ? std::move(all[0]) : GroupNode(Kind::kAnd, std::move(all));
 }
 
 // One condition or an array of them.
-absl::StatusOr<std::vector<FilterNode>> ConditionsFrom(const json& conditions, const std::string& path) {
+absl::StatusOr<std::vector<FilterNode>> ConditionsFrom(const json& conditions, VectorNames names,
+                                                       const std::string& path) {
   std::vector<FilterNode> nodes;
   if (conditions.is_object()) {
-    LC_ASSIGN_OR_RETURN(FilterNode node, ConditionFrom(conditions, path));
+    LC_ASSIGN_OR_RETURN(FilterNode node, ConditionFrom(conditions, names, path));
     nodes.push_back(std::move(node));
     return nodes;
   }
@@ -246,7 +288,7 @@ absl::StatusOr<std::vector<FilterNode>> ConditionsFrom(const json& conditions, c
     return InvalidField(path, StrCat(conditions.size(), " conditions"), StrCat("at most ", kFilterNodesMax));
   }
   for (const json& one : conditions) {
-    LC_ASSIGN_OR_RETURN(FilterNode node, ConditionFrom(one, StrCat(path, "[", nodes.size(), "]")));
+    LC_ASSIGN_OR_RETURN(FilterNode node, ConditionFrom(one, names, StrCat(path, "[", nodes.size(), "]")));
     nodes.push_back(std::move(node));
   }
   return nodes;
@@ -296,12 +338,12 @@ class Choices {
   bool all_ = false;
 };
 
-absl::StatusOr<FilterNode> MinShouldFrom(const json& min_should, const std::string& path) {
+absl::StatusOr<FilterNode> MinShouldFrom(const json& min_should, VectorNames names, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(min_should, path));
   LC_ASSIGN_OR_RETURN(const json* const conditions, fields.Require("conditions", "an array of conditions"));
   LC_RETURN_IF_ERROR(fields.Require("min_count", "a whole number").status());
   LC_ASSIGN_OR_RETURN(const int64_t count, fields.Whole("min_count", 0, 0, kFilterNodesMax));
-  LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*conditions, fields.At("conditions")));
+  LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*conditions, names, fields.At("conditions")));
   if (count == 1) return GroupNode(Kind::kOr, std::move(nodes));
   if (static_cast<size_t>(count) == nodes.size()) return GroupNode(Kind::kAnd, std::move(nodes));
   Choices choices(nodes, static_cast<size_t>(count));
@@ -329,7 +371,7 @@ absl::StatusOr<std::string> PayloadPathFrom(const std::string& path, std::string
   return out;
 }
 
-absl::StatusOr<FilterNode> PointFilterFrom(const json& filter, const std::string& path) {
+absl::StatusOr<FilterNode> PointFilterFrom(const json& filter, VectorNames names, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(filter, path));
   // A misspelt member would let every point pass, and the filter may be one of a deletion.
   for (const auto& [name, value] : filter.items()) {
@@ -340,27 +382,29 @@ absl::StatusOr<FilterNode> PointFilterFrom(const json& filter, const std::string
   }
   std::vector<FilterNode> all;
   if (const json* must = fields.Find("must")) {
-    LC_ASSIGN_OR_RETURN(all, ConditionsFrom(*must, fields.At("must")));
+    LC_ASSIGN_OR_RETURN(all, ConditionsFrom(*must, names, fields.At("must")));
   }
   if (const json* must_not = fields.Find("must_not")) {
-    LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*must_not, fields.At("must_not")));
+    LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*must_not, names, fields.At("must_not")));
     for (FilterNode& node : nodes) all.push_back(Not(std::move(node)));
   }
   if (const json* should = fields.Find("should")) {
-    LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*should, fields.At("should")));
+    LC_ASSIGN_OR_RETURN(std::vector<FilterNode> nodes, ConditionsFrom(*should, names, fields.At("should")));
     if (!nodes.empty()) all.push_back(GroupNode(Kind::kOr, std::move(nodes)));
   }
   if (const json* min_should = fields.Find("min_should")) {
-    LC_ASSIGN_OR_RETURN(FilterNode node, MinShouldFrom(*min_should, fields.At("min_should")));
+    LC_ASSIGN_OR_RETURN(FilterNode node, MinShouldFrom(*min_should, names, fields.At("min_should")));
     all.push_back(std::move(node));
   }
   return all.size() == 1 ? std::move(all[0]) : GroupNode(Kind::kAnd, std::move(all));
 }
 
-absl::StatusOr<std::optional<FilterNode>> PointFilterOf(const Fields& body) {
+absl::StatusOr<std::optional<FilterNode>> PointFilterOf(const RestCall& call, const Fields& body) {
   const json* filter = body.Find("filter");
   if (filter == nullptr) return std::optional<FilterNode>();
-  LC_ASSIGN_OR_RETURN(FilterNode node, PointFilterFrom(*filter, body.At("filter")));
+  GenerationNames names(&call.engine, call.collection());
+  const auto find = [&names](const std::string& name, const std::string& field) { return names.Find(name, field); };
+  LC_ASSIGN_OR_RETURN(FilterNode node, PointFilterFrom(*filter, find, body.At("filter")));
   return std::optional(std::move(node));
 }
 

@@ -247,7 +247,7 @@ Answer DeletePoints(const RestCall& call) {
                         call.engine.Delete(call.collection(), ids, Durability::kDurable, call.context));
     sequence = deleted.sequence;
   } else {
-    LC_ASSIGN_OR_RETURN(std::optional<FilterNode> filter, PointFilterOf(body));
+    LC_ASSIGN_OR_RETURN(std::optional<FilterNode> filter, PointFilterOf(call, body));
     if (!filter) return InvalidField("body", "without points", "one of points, filter");
     LC_ASSIGN_OR_RETURN(sequence, DeleteFiltered(call, *std::move(filter)));
   }
@@ -262,7 +262,7 @@ Answer ScrollPoints(const RestCall& call) {
   LC_ASSIGN_OR_RETURN(const int64_t limit, body.Whole("limit", 10, 1, items_max));
   LC_ASSIGN_OR_RETURN(PointParts parts, PointPartsOf(body, /*payload_by_default=*/true));
   LC_RETURN_IF_ERROR(FindVectorGeneration(call, &parts));
-  LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(body));
+  LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(call, body));
   std::string token;
   if (const json* offset = body.Find("offset")) {
     LC_ASSIGN_OR_RETURN(const ItemId from, OffsetFrom(*offset));
@@ -281,7 +281,7 @@ Answer ScrollPoints(const RestCall& call) {
 Answer CountPoints(const RestCall& call) {
   LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(call.body, ""));
   LC_RETURN_IF_ERROR(RefuseShards(body));
-  LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(body));
+  LC_ASSIGN_OR_RETURN(const std::optional<FilterNode> filter, PointFilterOf(call, body));
   LC_ASSIGN_OR_RETURN(const CountAnswer counted, call.engine.Count(call.collection(), filter, call.context));
   return StrCat("{\"count\":", counted.count, "}");
 }

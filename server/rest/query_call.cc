@@ -121,7 +121,7 @@ absl::StatusOr<PointQuery> PointQueryOf(const RestCall& call, const Fields& body
   if (limit_by_default == 0) LC_RETURN_IF_ERROR(body.Require("limit", StrCat("1 .. ", limits.k_max)).status());
   LC_ASSIGN_OR_RETURN(search.k, body.Whole("limit", limit_by_default, 1, limits.k_max));
   LC_ASSIGN_OR_RETURN(search.offset, body.Whole("offset", 0, 0, limits.k_max - search.k));
-  LC_ASSIGN_OR_RETURN(search.filter, PointFilterOf(body));
+  LC_ASSIGN_OR_RETURN(search.filter, PointFilterOf(call, body));
   LC_RETURN_IF_ERROR(ReadParams(call, body, &search));
   LC_ASSIGN_OR_RETURN(query.score_threshold, body.Number("score_threshold"));
   LC_ASSIGN_OR_RETURN(query.parts, PointPartsOf(body, /*payload_by_default=*/false));

@@ -239,6 +239,7 @@ absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view f
     case v1::Filter::kText:
     case v1::Filter::kGeoRadius:
     case v1::Filter::kGeoBox:
+    case v1::Filter::kGeoPolygon:
     default:
       return ConditionOf(filter, path);
   }
@@ -269,6 +270,7 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request) {
   batch.generation = request.generation();
   batch.same_content = request.same_content();
   batch.keep_input = request.keep_input();
+  batch.keep_payload = request.keep_payload();
   batch.model = request.model();
   LC_ASSIGN_OR_RETURN(batch.durability, FromWire(request.durability()));
   batch.items.reserve(request.items_size());

@@ -80,6 +80,21 @@ absl::StatusOr<FilterNode> BoxOf(const v1::FilterGeoBox& box, const std::string&
   return node;
 }
 
+FilterNode PolygonOf(const v1::FilterGeoPolygon& polygon) {
+  FilterNode node;
+  node.kind = FilterNode::Kind::kGeoPolygon;
+  node.field = polygon.field();
+  const auto add = [&node](const v1::GeoRing& from) {
+    GeoRing ring;
+    ring.points.reserve(from.points_size());
+    for (const v1::GeoPoint& point : from.points()) ring.points.push_back(PointOf(point));
+    node.rings.push_back(std::move(ring));
+  };
+  add(polygon.exterior());
+  for (const v1::GeoRing& hole : polygon.interiors()) add(hole);
+  return node;
+}
+
 }  // namespace
 
 absl::StatusOr<FilterNode> ConditionOf(const v1::Filter& filter, const std::string& path) {
@@ -94,10 +109,12 @@ absl::StatusOr<FilterNode> ConditionOf(const v1::Filter& filter, const std::stri
       return RadiusOf(filter.geo_radius(), StrCat(path, ".geo_radius"));
     case v1::Filter::kGeoBox:
       return BoxOf(filter.geo_box(), StrCat(path, ".geo_box"));
+    case v1::Filter::kGeoPolygon:
+      return PolygonOf(filter.geo_polygon());
     default:
       return InvalidField(path, "not set",
                           "one of and, or, not, equals, in, range, exists, is_null, is_empty, values_count, has_id, "
-                          "nested, text, geo_radius, geo_box");
+                          "nested, text, geo_radius, geo_box, geo_polygon");
   }
 }
 

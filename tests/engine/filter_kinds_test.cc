@@ -48,7 +48,7 @@ TEST(FilterKinds, ANestedConditionHoldsForOneObject) {
   EXPECT_FALSE(Passes(node, R"({"parts":"eye"})"));
 }
 
-TEST(FilterKinds, PlacesAreNearACentreOrInABox) {
+TEST(FilterKinds, PlacesAreNearACentreInABoxOrInAPolygon) {
   EXPECT_NEAR(GeoDistance({13.4050, 52.5200}, {2.3522, 48.8566}), 877'464, 100);  // Berlin to Paris
   FilterNode near = Leaf(Kind::kGeoRadius, "at");
   near.center = {13.4050, 52.5200};
@@ -65,6 +65,11 @@ TEST(FilterKinds, PlacesAreNearACentreOrInABox) {
   EXPECT_TRUE(Passes(box, R"({"at":[{"lon":0,"lat":0},{"lon":179,"lat":-10}]})"));
   EXPECT_TRUE(Passes(box, R"({"at":{"lon":-170,"lat":0}})"));
   EXPECT_FALSE(Passes(box, R"({"at":{"lon":0,"lat":0}})"));
+  FilterNode triangle = Leaf(Kind::kGeoPolygon, "at");
+  triangle.rings = {{{{0, 0}, {10, 0}, {0, 10}, {0, 0}}, {}}, {{{1, 1}, {2, 1}, {1, 2}, {1, 1}}, {}}};
+  EXPECT_TRUE(Passes(triangle, R"({"at":[{"lon":50,"lat":0},{"lon":5,"lat":5}]})"));
+  EXPECT_FALSE(Passes(triangle, R"({"at":{"lon":5.1,"lat":5}})"));
+  EXPECT_FALSE(Passes(triangle, R"({"at":{"lon":1.2,"lat":1.2}})"));
 }
 
 TEST(FilterKinds, BadConditionsAreNamed) {
@@ -90,6 +95,16 @@ TEST(FilterKinds, BadConditionsAreNamed) {
   FilterNode box = Leaf(Kind::kGeoBox, "at");
   box.bottom_right.lat = 1;
   refused(box, {"filter.geo_box.top_left.lat"});
+  FilterNode polygon = Leaf(Kind::kGeoPolygon, "at");
+  refused(polygon, {"filter.geo_polygon.exterior", "not set"});
+  polygon.rings = {{{{0, 0}, {1, 0}, {0, 0}}, {}}};
+  refused(polygon, {"filter.geo_polygon.exterior.points", "3 places", "at least 4 places, the last of them the first"});
+  polygon.rings = {{{{0, 0}, {1, 0}, {1, 1}, {0, 1}}, {}}};
+  refused(polygon, {"filter.geo_polygon.exterior.points", "the last is not the first"});
+  polygon.rings = {{{{0, 0}, {1, 0}, {1, 1}, {0, 0}}, {}}, {{{0, 0}, {1, 0}, {1, 91}, {0, 0}}, {}}};
+  refused(polygon, {"filter.geo_polygon.interiors[0].points[2].lat", "91"});
+  polygon.rings[1].points.assign(65'533, {0, 0});
+  refused(polygon, {"filter.geo_polygon.interiors[0].points", "65533 long", "at most 65536 points"});
 }
 
 class FilterKindsServed : public EngineTest {

@@ -1,4 +1,5 @@
 // Indexes of words and of places: what they answer is what reading every payload answers.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <numbers>
@@ -39,8 +40,31 @@ class Places {
         return {Between(-180, 180), std::asin(Between(-1, 1)) * 180 / std::numbers::pi};
     }
   }
+  // A triangle and up, of corners in any order around, so that edges may cross; half of them on a coarse grid, where
+  // cells have edges too.
+  GeoRing Ring() {
+    const GeoPoint about = Any();
+    const double wide = std::pow(10, Between(-3, 2.2));
+    const bool coarse = Pick(2);
+    GeoRing ring;
+    for (int corners = 3 + Pick(6); corners > 0; --corners) {
+      GeoPoint corner{std::clamp(about.lon + Between(-wide, wide), -180.0, 180.0),
+                      std::clamp(about.lat + Between(-wide, wide), -90.0, 90.0)};
+      if (coarse) corner = {std::round(corner.lon / 11.25) * 11.25, std::round(corner.lat / 5.625) * 5.625};
+      ring.points.push_back(corner);
+    }
+    ring.points.push_back(ring.points.front());
+    SetBounds(&ring);
+    return ring;
+  }
   FilterNode Region(const std::string& field) {
-    if (Pick(2)) {
+    const int kind = Pick(3);
+    if (kind == 2) {
+      FilterNode polygon = Leaf(Kind::kGeoPolygon, field);
+      for (int rings = 1 + Pick(3); rings > 0; --rings) polygon.rings.push_back(Ring());
+      return polygon;
+    }
+    if (kind == 1) {
       FilterNode circle = Leaf(Kind::kGeoRadius, field);
       circle.center = Any();
       circle.radius = std::pow(10, Between(0, 7.31));  // up to all of the earth
@@ -57,12 +81,84 @@ class Places {
   std::mt19937 random_;
 };
 
+GeoRing RingOf(std::vector<GeoPoint> points) {
+  GeoRing ring{std::move(points), {}};
+  SetBounds(&ring);
+  return ring;
+}
+
+TEST(GeoPolygons, HaveTheirEdgesAndCornersAndThoseOfTheirHoles) {
+  const GeoRing outer = RingOf({{0, 0}, {10, 0}, {10, 10}, {0, 10}, {0, 0}});
+  const GeoRing hole = RingOf({{4, 4}, {6, 4}, {5, 6}, {4, 4}});
+  const std::vector<GeoRing> rings = {outer, hole};
+  for (const GeoPoint& place : std::vector<GeoPoint>{
+           {0, 0}, {10, 10}, {0, 5}, {10, 5}, {5, 0}, {5, 10}, {1, 1}, {4, 4}, {5, 4}, {5, 6}, {3.9, 4}, {5, 6.1}}) {
+    EXPECT_TRUE(IsInPolygon(place, rings)) << place.lon << " " << place.lat;
+  }
+  for (const GeoPoint& place :
+       std::vector<GeoPoint>{{-0.1, 5}, {10.1, 5}, {5, -0.1}, {5, 10.1}, {20, 4}, {5, 5}, {4.5, 4.1}}) {
+    EXPECT_FALSE(IsInPolygon(place, rings)) << place.lon << " " << place.lat;
+  }
+}
+
+// A line through a corner crosses one of its two edges, or both, or none.
+TEST(GeoPolygons, TellPlacesBesideCorners) {
+  const std::vector<GeoRing> saw = {
+      RingOf({{0, 0}, {2, 4}, {4, 0}, {6, 4}, {8, 0}, {8, -4}, {4, -1}, {0, -4}, {0, 0}})};
+  const std::vector<std::pair<GeoPoint, bool>> cases = {
+      {{-1, 0}, false}, {{-1, 4}, false}, {{3, 0}, true},     {{5, 0}, true},    {{4, 0}, true},   {{4, 0.1}, false},
+      {{4, 4}, false},  {{4, -1}, true},  {{4, -1.1}, false}, {{-1, -4}, false}, {{4, -4}, false}, {{9, 0}, false}};
+  for (const auto& [place, lies] : cases) EXPECT_EQ(IsInPolygon(place, saw), lies) << place.lon << " " << place.lat;
+}
+
+// The oracle: a polygon whose corners turn once around a place is its triangles from there.
+TEST(GeoPolygons, AreTheTrianglesThatTheyAreMadeOf) {
+  Places places(11);
+  int in = 0, out = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    const GeoPoint centre{places.Between(-20, 20), places.Between(-20, 20)};
+    std::vector<double> angles;
+    for (int corners = 5 + places.Pick(20); corners > 0; --corners) angles.push_back(places.Between(0, 1));
+    std::sort(angles.begin(), angles.end());
+    std::vector<GeoPoint> points;
+    for (const double angle : angles) {
+      const double turn = angle * 2 * std::numbers::pi, far = places.Between(1, 20);
+      points.push_back({centre.lon + far * std::cos(turn), centre.lat + far * std::sin(turn)});
+    }
+    bool around = true;  // else two corners are half a turn apart, and the centre may lie outside
+    for (size_t i = 0; i < angles.size(); ++i) {
+      const double next = i + 1 < angles.size() ? angles[i + 1] : angles[0] + 1;
+      around = around && next - angles[i] < 0.49;
+    }
+    if (!around) continue;
+    points.push_back(points.front());
+    const std::vector<GeoRing> rings = {RingOf(points)};
+    for (int i = 0; i < 20; ++i) {
+      const GeoPoint place{centre.lon + places.Between(-20, 20), centre.lat + places.Between(-20, 20)};
+      const auto turn = [](const GeoPoint& a, const GeoPoint& b, const GeoPoint& c) {
+        return (b.lon - a.lon) * (c.lat - a.lat) - (b.lat - a.lat) * (c.lon - a.lon);
+      };
+      bool lies = false;
+      for (size_t j = 0; j + 1 < points.size(); ++j) {
+        const GeoPoint &a = points[j], &b = points[j + 1];
+        lies = lies || (turn(centre, a, place) >= 0 && turn(a, b, place) >= 0 && turn(b, centre, place) >= 0);
+      }
+      ASSERT_EQ(IsInPolygon(place, rings), lies) << place.lon << " " << place.lat;
+      (lies ? in : out) += 1;
+    }
+  }
+  EXPECT_GT(in, 5'000);
+  EXPECT_GT(out, 5'000);
+}
+
 bool Lies(const GeoPoint& place, const FilterNode& region) {
+  if (region.kind == Kind::kGeoPolygon) return IsInPolygon(place, region.rings);
   return region.kind == Kind::kGeoBox ? IsInBox(place, region.top_left, region.bottom_right)
                                       : GeoDistance(place, region.center) <= region.radius;
 }
 
 GeoOverlap OverlapWith(const GeoRect& rect, const FilterNode& region) {
+  if (region.kind == Kind::kGeoPolygon) return OverlapWithPolygon(rect, region.rings);
   return region.kind == Kind::kGeoBox ? OverlapWithBox(rect, region.top_left, region.bottom_right)
                                       : OverlapWithCircle(rect, region.center, region.radius);
 }

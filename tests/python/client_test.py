@@ -102,6 +102,19 @@ class Items(ServerCase):
         ordered = list(self.client.scroll(name, order_by="n", descending=True, start_from=2, page_size=5))
         self.assertEqual([item.payload["n"] for item in ordered], [2] * 6 + [1] * 10 + [0] * 9)
 
+    def test_a_new_vector_keeps_payload_and_time_where_it_is_asked_to(self):
+        name, z = self.collection("kept"), vectors(2)
+        self.client.upsert(name, ["a"], z[:1], [{"n": 1}], ttl=3600)
+        before = self.client.get(name, ["a"], with_vector=True)[0]
+        self.client.upsert(name, ["a"], z[1:], keep_payload=True)
+        after = self.client.get(name, ["a"], with_vector=True)[0]
+        self.assertEqual((after.payload, after.expires), ({"n": 1}, before.expires))
+        self.assertGreater(float(np.abs(after.vector - before.vector).max()), 0.01)
+        with self.assertRaisesRegex(lightcone.NotFound, r"items\[1\]"):
+            self.client.upsert(name, ["a", "none"], z, keep_payload=True)
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "payload_json"):
+            self.client.upsert(name, ["a"], z[:1], [{"n": 2}], keep_payload=True)
+
     def test_items_expire(self):
         self.client.create_collection("expiring", default_ttl=3600)
         self.client.activate("expiring", self.client.register("expiring", dimension=DIMENSION).generation)
@@ -386,8 +399,10 @@ class Filters(unittest.TestCase):
         self.assertEqual(filters.make('phrase(t, "red car")').text.phrase, "red car")
         box = filters.make("geo_box(at, 170, 10.5, -170, -10)").geo_box
         self.assertEqual((box.top_left.lon, box.top_left.lat, box.bottom_right.lon), (170, 10.5, -170))
+        ring = filters.make("geo_polygon(at, 0, 0, 1.5, 0, 0, 2, 0, 0)").geo_polygon.exterior.points
+        self.assertEqual([(point.lon, point.lat) for point in ring], [(0, 0), (1.5, 0), (0, 2), (0, 0)])
         self.assertEqual(filters.make("words = 1").equals.field, "words")
-        for text, what in (("has_id(-1)", "an id"), ("geo_box(at, 1, 2)", "','"), ("words(t, 3)", 'a "text"')):
+        for text, what in (("has_id(-1)", "an id"), ("geo_box(at, 1, 2)", "','"), ("geo_polygon(at, 1)", "','"), ("words(t, 3)", 'a "text"')):
             with self.subTest(text), self.assertRaisesRegex(lightcone.InvalidArgument, what):
                 filters.make(text)
 

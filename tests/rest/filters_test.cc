@@ -1,4 +1,5 @@
 // Qdrant's filters: what they find, and what is refused.
+#include "absl/strings/str_replace.h"
 #include "base/status.h"
 #include "server/rest/point_filter.h"
 #include "tests/rest/rest_fixture.h"
@@ -8,6 +9,16 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+
+// A filter of a collection whose generation 3 is called "new-model".
+absl::StatusOr<FilterNode> FilterOf(const json& filter) {
+  const auto names = [](const std::string& name, const std::string& field) -> absl::StatusOr<uint32_t> {
+    if (name.empty()) return uint32_t{0};
+    if (name == "new-model") return uint32_t{3};
+    return NotFound(StrCat(field, ": no vector named ", name));
+  };
+  return PointFilterFrom(filter, names, "filter");
+}
 
 class RestFilters : public RestTest {
  protected:
@@ -20,7 +31,7 @@ class RestFilters : public RestTest {
         {"id": 2, "vector": [1, 0], "payload": {"city": "Bern", "n": 2.5, "tags": [],
           "when": "2024-05-01T12:00:00+02:00"}},
         {"id": 3, "vector": [1, 0], "payload": {"city": "Rome", "n": 3, "tags": null,
-          "rooms": [{"name": "x"}, {"name": "y"}]}},
+          "rooms": [{"name": "x"}, {"name": "y"}], "at": {"lon": 12.5, "lat": 41.9}}},
         {"id": 4, "vector": [1, 0], "payload": {}}])"));
   }
   json Ids(const char* filter) {
@@ -51,6 +62,16 @@ TEST_F(RestFilters, ConditionsFindWhatTheyFindAtQdrant) {
       {R"({"min_should": {"min_count": 2, "conditions": [{"key": "city", "match": {"value": "Oslo"}},
            {"key": "n", "range": {"lt": 3}}, {"key": "tags", "match": {"value": "zz"}}]}})",
        {1}},
+      {R"({"must": [{"key": "at", "geo_polygon": {"exterior": {"points": [{"lon": 12, "lat": 41}, {"lon": 13, "lat": 41},
+           {"lon": 13, "lat": 43}, {"lon": 12, "lat": 41}]}}}]})",
+       {3}},
+      {R"({"must": [{"key": "at", "geo_polygon": {"exterior": {"points": [{"lon": 12, "lat": 41}, {"lon": 13, "lat": 41},
+           {"lon": 13, "lat": 43}, {"lon": 12, "lat": 41}]}, "interiors": [{"points": [{"lon": 12.4, "lat": 41.8},
+           {"lon": 12.6, "lat": 41.8}, {"lon": 12.5, "lat": 42}, {"lon": 12.4, "lat": 41.8}]}]}}]})",
+       json::array()},
+      {R"({"must": [{"has_vector": ""}]})", {1, 2, 3, 4}},
+      {R"({"must": [{"has_vector": "gen-1"}, {"has_id": [2, 3]}]})", {2, 3}},
+      {R"({"must_not": [{"has_vector": "gen-1"}]})", json::array()},
       {R"({})", {1, 2, 3, 4}}};
   for (const auto& [filter, ids] : cases) EXPECT_EQ(Ids(filter), ids) << filter;
 }
@@ -71,17 +92,17 @@ TEST(RestFilter, ChoicesWithinChoicesAreRefusedBeforeTheyFillTheMemory) {
     for (int i = 0; i < 10; ++i) conditions.push_back(filter);
     filter = {{"min_should", {{"min_count", 7}, {"conditions", conditions}}}};
     if (depth == 0) {
-      EXPECT_TRUE(PointFilterFrom(filter, "filter").ok());
+      EXPECT_TRUE(FilterOf(filter).ok());
     }
   }
-  const auto refused = PointFilterFrom(filter, "filter");
+  const auto refused = FilterOf(filter);
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(MessageOf(refused.status()), HasSubstr("7 of 10 conditions"));
 }
 
 TEST(RestFilter, AConditionBesideIsEmptyIsNotLost) {
   const json filter = json::parse(R"({"must": [{"is_empty": {"key": "a"}, "match": {"value": 1}}]})");
-  EXPECT_THAT(MessageOf(PointFilterFrom(filter, "filter").status()), HasSubstr("filter.must[0].match"));
+  EXPECT_THAT(MessageOf(FilterOf(filter).status()), HasSubstr("filter.must[0].match"));
 }
 
 TEST(RestFilter, WhatIsWrongIsNamedWithItsPlace) {
@@ -94,16 +115,38 @@ TEST(RestFilter, WhatIsWrongIsNamedWithItsPlace) {
       {R"({"must": [{"key": "a", "match": {"value": 9223372036854775808}}]})", "filter.must[0].match.value"},
       {R"({"must": [{"key": "a", "values_count": {"gt": -1}}]})", "filter.must[0].values_count.gt"},
       {R"({"must": 3})", "filter.must"},
+      {R"({"must": [{"has_vector": 3}]})", "filter.must[0].has_vector"},
+      {R"({"must": [{"key": "a", "geo_polygon": {}}]})", "filter.must[0].geo_polygon.exterior"},
+      {R"({"must": [{"key": "a", "geo_polygon": {"exterior": {"points": [{"lon": 1}]}}}]})",
+       "filter.must[0].geo_polygon.exterior.points[0]"},
+      {R"({"must": [{"key": "a", "geo_polygon": {"exterior": {"points": []}, "interiors": [{}]}}]})",
+       "filter.must[0].geo_polygon.interiors[0].points"},
       {R"({"min_should": {"conditions": []}})", "filter.min_should.min_count"}};
   for (const auto& [filter, field] : cases) {
-    const auto node = PointFilterFrom(json::parse(filter), "filter");
+    const auto node = FilterOf(json::parse(filter));
     EXPECT_EQ(node.status().code(), absl::StatusCode::kInvalidArgument) << filter;
     EXPECT_THAT(MessageOf(node.status()), HasSubstr(std::string("'") + field + "'")) << filter;
   }
-  for (const char* filter : {R"({"must": [{"key": "a[0]", "match": {"value": 1}}]})",
-                             R"({"must": [{"has_vector": "x"}]})", R"({"must": [{"key": "a", "geo_polygon": {}}]})"}) {
-    EXPECT_EQ(PointFilterFrom(json::parse(filter), "filter").status().code(), absl::StatusCode::kUnimplemented)
-        << filter;
+  const json indexed = json::parse(R"({"must": [{"key": "a[0]", "match": {"value": 1}}]})");
+  EXPECT_EQ(FilterOf(indexed).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(RestFilter, AVectorsNameStandsForAGenerationInGroupsAndInNestedFiltersToo) {
+  const json named = {{"has_vector", "new-model"}};
+  const json all[] = {{{"must", named}},
+                      {{"must", {{{"should", {named}}}}}},
+                      {{"must", {{"nested", {{"key", "a"}, {"filter", {{"must", named}}}}}}}},
+                      {{"min_should", {{"min_count", 1}, {"conditions", {named}}}}}};
+  for (const json& filter : all) {
+    absl::StatusOr<FilterNode> node = FilterOf(filter);
+    ASSERT_TRUE(node.ok()) << filter << node.status();
+    FilterNode leaf = *node;
+    while (!leaf.children.empty()) leaf = FilterNode(leaf.children[0]);
+    EXPECT_EQ(leaf.field, kGenerationField) << filter;
+    EXPECT_EQ(leaf.values, std::vector<FilterValue>{int64_t{3}}) << filter;
+    const auto unknown = FilterOf(json::parse(absl::StrReplaceAll(filter.dump(), {{"new-model", "old-model"}})));
+    EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound) << filter;
+    EXPECT_THAT(MessageOf(unknown.status()), HasSubstr("has_vector: no vector named old-model"));
   }
 }
 

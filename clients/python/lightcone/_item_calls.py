@@ -45,6 +45,7 @@ def upsert_request(
     expected_sequences: Optional[Sequence[Optional[int]]],
     model: str = "",
     ttl: types.Ttl = None,
+    keep_payload: bool = False,
 ) -> Any:
     """The message of one batch. `vectors`: shape (n, dimension); exactly one of `vectors` and `inputs`."""
     if (vectors is None) == (inputs is None):
@@ -87,6 +88,7 @@ def upsert_request(
         generation=generation,
         same_content=same_content,
         keep_input=keep_input,
+        keep_payload=keep_payload,
         model=model,
         durability=_wire.number_of("Durability", "DURABILITY_", durability),
     )
@@ -150,6 +152,7 @@ class ItemCalls(Calls):
         durability: str = "durable",
         same_content: bool = False,
         keep_input: bool = False,
+        keep_payload: bool = False,
         expected_sequences: Optional[Sequence[Optional[int]]] = None,
         model: str = "",
         ttl: types.Ttl = None,
@@ -165,6 +168,9 @@ class ItemCalls(Calls):
             generation: the generation whose model made the vectors; 0: the active one.
             durability: "durable" (after fsync) or "process" (survives a killed server, not a loss of power).
             same_content: the vectors embed, by another model, what the collection holds; payloads stay as they are.
+            keep_input: the server keeps the inputs, so that later generations can embed them.
+            keep_payload: new content for stored items: each keeps its payload and its time to expire. An id without
+                an item raises NotFound, and nothing is written.
             expected_sequences: n sequences that the items must still have; an item that changed is left out, and
                 ``outdated`` names its place.
             model: the model that made the vectors; another one than the generation's is refused.
@@ -187,6 +193,7 @@ class ItemCalls(Calls):
             expected_sequences,
             model,
             ttl,
+            keep_payload,
         )
         return self._do(Call("Retrieval/Upsert", request, written, True, timeout))
 

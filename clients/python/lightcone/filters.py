@@ -192,7 +192,7 @@ class _Parser:
     def _one_condition(self, depth: int) -> Any:
         made = _wire.message("Filter")()
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        for name in ("has_id", "nested", "words", "any_word", "phrase", "prefix", "geo_radius", "geo_box"):
+        for name in ("has_id", "nested", "words", "any_word", "phrase", "prefix", "geo_radius", "geo_box", "geo_polygon"):
             if following.text == "(" and self._take("word", name):
                 self._take("symbol", "(")
                 self._function(name, made, depth)
@@ -240,6 +240,12 @@ class _Parser:
             into.filter.CopyFrom(self._or(depth + 1))
         elif name == "geo_radius":
             into.center.lon, into.center.lat, into.radius = self._numbers(3)
+        elif name == "geo_polygon":
+            more = True
+            while more:
+                lon, lat = self._numbers(2)
+                into.exterior.points.add(lon=lon, lat=lat)
+                more = self._take("symbol", ",")
         elif name == "geo_box":
             left, top, right, bottom = self._numbers(4)
             into.top_left.lon, into.top_left.lat, into.bottom_right.lon, into.bottom_right.lat = left, top, right, bottom

@@ -374,6 +374,7 @@ IdBounds FieldIndex::EvaluatePlace(const FilterNode& leaf) const {
   IdPieces met;
   std::vector<uint64_t> part;
   const auto overlap = [&leaf](const GeoRect& rect) {
+    if (leaf.kind == FilterNode::Kind::kGeoPolygon) return OverlapWithPolygon(rect, leaf.rings);
     return leaf.kind == FilterNode::Kind::kGeoBox ? OverlapWithBox(rect, leaf.top_left, leaf.bottom_right)
                                                   : OverlapWithCircle(rect, leaf.center, leaf.radius);
   };
@@ -389,7 +390,7 @@ IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
   if (leaf.kind == FilterNode::Kind::kIsNull) return {{null_, false, {}}, std::nullopt};
   if (leaf.kind == FilterNode::Kind::kValuesCount) return EvaluateCount(leaf);
   if (leaf.kind == FilterNode::Kind::kText) return EvaluateText(leaf);
-  if (leaf.kind == FilterNode::Kind::kGeoRadius || leaf.kind == FilterNode::Kind::kGeoBox) return EvaluatePlace(leaf);
+  if (IsOfPlaces(leaf.kind)) return EvaluatePlace(leaf);
   if (leaf.kind == FilterNode::Kind::kNested) return {{{}, false, {}}, IdFilter{present_, false, {}}};
   IdPieces met;
   IdSet unsure;

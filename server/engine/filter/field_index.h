@@ -91,7 +91,7 @@ class FieldIndex {
   IdBounds Bounds(const IdPieces& met, IdSet unsure, bool of_kind, bool of_others) const;
   // Ids with a text that a kText leaf asks for; ids that have the field where the index does not know them.
   IdBounds EvaluateText(const FilterNode& leaf) const;
-  // The same of a place that a kGeoRadius or kGeoBox leaf asks for.
+  // The same of a place that a leaf over places asks for.
   IdBounds EvaluatePlace(const FilterNode& leaf) const;
   // Ids with a number of values in the range of a kValuesCount leaf.
   IdBounds EvaluateCount(const FilterNode& leaf) const;

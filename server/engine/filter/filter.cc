@@ -19,6 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDepthMax = 32;
+constexpr size_t kRingPointsMin = 4;  // corners of a triangle, and the first of them again
 
 std::optional<Number> NumberOf(const Json& value) {
   if (value.is_number_unsigned()) return server::NumberOf(value.get<uint64_t>());
@@ -90,6 +91,7 @@ bool TextMatches(const FilterNode& node, const Json& value) {
 bool PlaceMatches(const FilterNode& node, const Json& value) {
   const std::optional<GeoPoint> place = PlaceIn(value);
   if (!place) return false;
+  if (node.kind == FilterNode::Kind::kGeoPolygon) return IsInPolygon(*place, node.rings);
   return node.kind == FilterNode::Kind::kGeoBox ? IsInBox(*place, node.top_left, node.bottom_right)
                                                 : GeoDistance(*place, node.center) <= node.radius;
 }
@@ -121,6 +123,7 @@ bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& 
       return VisitPath(payload, node.keys, [&](const Json& value) { return TextMatches(node, value); });
     case FilterNode::Kind::kGeoRadius:
     case FilterNode::Kind::kGeoBox:
+    case FilterNode::Kind::kGeoPolygon:
       return VisitPath(payload, node.keys, [&](const Json& value) { return PlaceMatches(node, value); });
     default:
       if (node.field == kGenerationField) return LeafMatches(node, Json(subject.generation));
@@ -220,7 +223,7 @@ absl::Status ParseWords(FilterNode* node, const std::string& where) {
 
 struct Checker {
   int nodes = 0;
-  size_t values = 0, ids = 0;
+  size_t values = 0, ids = 0, points = 0;
   bool payload = false, uncertainty = false, generation = false, id = false;
 
   absl::Status Check(FilterNode& node, const std::string& where, int depth) {
@@ -264,10 +267,39 @@ struct Checker {
       case FilterNode::Kind::kGeoBox:
         LC_RETURN_IF_ERROR(Leaf(node, where + ".geo_box"));
         return CheckGeo(node, where + ".geo_box");
+      case FilterNode::Kind::kGeoPolygon:
+        LC_RETURN_IF_ERROR(Leaf(node, where + ".geo_polygon"));
+        return Rings(node, where + ".geo_polygon");
     }
     return InvalidField(where, "of an unknown kind",
                         "and, or, not, equals, in, range, exists, is_null, values_count, has_id, nested, text, "
-                        "geo_radius, geo_box");
+                        "geo_radius, geo_box, geo_polygon");
+  }
+
+  absl::Status Rings(FilterNode& node, const std::string& where) {
+    if (node.rings.empty()) return InvalidField(where + ".exterior", "not set", "a closed ring of places");
+    for (size_t i = 0; i < node.rings.size(); ++i) {
+      GeoRing& ring = node.rings[i];
+      const std::string name = StrCat(where, i == 0 ? ".exterior" : StrCat(".interiors[", i - 1, "]"), ".points");
+      points += ring.points.size();
+      if (points > kFilterValuesMax) {
+        return InvalidField(name, StrCat(ring.points.size(), " long"),
+                            StrCat("at most ", kFilterValuesMax, " points of polygons in a filter"));
+      }
+      for (size_t j = 0; j < ring.points.size(); ++j) {
+        LC_RETURN_IF_ERROR(CheckPlace(ring.points[j], StrCat(name, "[", j, "]")));
+      }
+      if (ring.points.size() < kRingPointsMin || ring.points.front() != ring.points.back()) {
+        return InvalidField(
+            name,
+            StrCat(ring.points.size(), " places, ",
+                   ring.points.empty() || ring.points.front() == ring.points.back() ? "closed"
+                                                                                    : "the last is not the first"),
+            StrCat("at least ", kRingPointsMin, " places, the last of them the first"));
+      }
+      SetBounds(&ring);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Ids(FilterNode& node, const std::string& where) {

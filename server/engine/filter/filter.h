@@ -23,7 +23,7 @@ inline constexpr std::string_view kUncertaintyField = "$uncertainty";
 
 // Most conditions of a filter, groups included.
 inline constexpr int kFilterNodesMax = 1024;
-// Most values, and most ids, of all lists of a filter together: a row is compared with each.
+// Most values, most ids and most points of polygons, of all lists of a filter together: a row is compared with each.
 inline constexpr size_t kFilterValuesMax = 65'536;
 inline constexpr size_t kFilterWordsMax = 1'024;  // most words of one condition
 
@@ -44,7 +44,8 @@ struct FilterNode {
     kNested,
     kText,
     kGeoRadius,
-    kGeoBox
+    kGeoBox,
+    kGeoPolygon
   };
   enum class TextMatch { kWords, kPrefix, kAnyWord, kPhrase };
   Kind kind = Kind::kAnd;
@@ -60,9 +61,13 @@ struct FilterNode {
   std::string text = {};                                                // kText: the words, the phrase or the prefix
   GeoPoint center = {}, top_left = {}, bottom_right = {};               // kGeoRadius, kGeoBox
   double radius = 0;                                                    // kGeoRadius: metres
+  std::vector<GeoRing> rings = {};                                      // kGeoPolygon: the outer one, and holes
   std::vector<std::string> keys = {};   // keys of a path into the payload; set by Filter::Make
   std::vector<std::string> words = {};  // words of `text`; set by Filter::Make
 };
+
+// Whether a leaf asks for a place.
+inline bool IsOfPlaces(FilterNode::Kind kind) { return kind >= FilterNode::Kind::kGeoRadius; }
 
 // Whether an embedding by `generation` meets the condition. REQUIRES: a leaf over $generation.
 bool MatchesGeneration(const FilterNode& leaf, uint32_t generation);
@@ -82,8 +87,8 @@ struct FilterSubject {
 // an array holds when it holds for one element. A missing field makes a condition false (and its negation true).
 // kExists: the field is there, null included. kIsNull: null is among the values. kValuesCount: see FilterNode; through
 // arrays on the way the numbers add up. kAnd of none is true, kOr of none false. kText: a text at the path, or an
-// element of an array there, matches (text_match.h). kGeoRadius, kGeoBox: so does an object with numbers `lon` and
-// `lat` in range. kNested: so does an object, for the child with its paths from there on.
+// element of an array there, matches (text_match.h). kGeoRadius, kGeoBox, kGeoPolygon: so does an object with
+// numbers `lon` and `lat` in range. kNested: so does an object, for the child with its paths from there on.
 class Filter {
  public:
   // INVALID_ARGUMENT names the node ("filter.and[1].range") and what is allowed: depth <= 32, nodes <= 1024, non-empty

@@ -49,6 +49,50 @@ double SlackOfFarthest(double distance) {
   return SlackOf(distance) + std::min(kFarSlack, 0.1 / std::max(distance, 0.05));
 }
 
+bool Holds(const GeoRect& rect, const GeoPoint& point) {
+  return point.lon >= rect.west && point.lon <= rect.east && point.lat >= rect.south && point.lat <= rect.north;
+}
+
+// Twice the area of the triangle of three points: above 0 where they turn left. The products of close values keep
+// eleven more bits than doubles have.
+long double Turn(const GeoPoint& a, const GeoPoint& b, const GeoPoint& c) {
+  const long double ax = a.lon, ay = a.lat;
+  return (b.lon - ax) * (c.lat - ay) - (b.lat - ay) * (c.lon - ax);
+}
+
+enum class RingSide { kOutside, kEdge, kInside };
+
+// By the edges that a line from the point to the east crosses (Shimrat 1962).
+RingSide SideOf(const GeoPoint& point, const GeoRing& ring) {
+  if (!Holds(ring.bounds, point)) return RingSide::kOutside;
+  bool inside = false;
+  for (size_t i = 0; i + 1 < ring.points.size(); ++i) {
+    const GeoPoint &a = ring.points[i], &b = ring.points[i + 1];
+    if (std::max(a.lat, b.lat) < point.lat || std::min(a.lat, b.lat) > point.lat) continue;
+    const long double turn = Turn(a, b, point);
+    const bool between = point.lon >= std::min(a.lon, b.lon) && point.lon <= std::max(a.lon, b.lon);
+    if (turn == 0 && between) return RingSide::kEdge;
+    const bool up = a.lat <= point.lat && b.lat > point.lat, down = b.lat <= point.lat && a.lat > point.lat;
+    if ((up && turn > 0) || (down && turn < 0)) inside = !inside;
+  }
+  return inside ? RingSide::kInside : RingSide::kOutside;
+}
+
+// Whether a segment has a point in a rectangle: else the line between them is one of the rectangle's sides or the
+// segment's own (separating axes).
+bool Touches(const GeoPoint& a, const GeoPoint& b, const GeoRect& rect) {
+  if (std::max(a.lon, b.lon) < rect.west || std::min(a.lon, b.lon) > rect.east) return false;
+  if (std::max(a.lat, b.lat) < rect.south || std::min(a.lat, b.lat) > rect.north) return false;
+  int left = 0, right = 0;
+  for (const GeoPoint& corner : {GeoPoint{rect.west, rect.south}, GeoPoint{rect.east, rect.south},
+                                 GeoPoint{rect.east, rect.north}, GeoPoint{rect.west, rect.north}}) {
+    const long double turn = Turn(a, b, corner);
+    left += turn >= 0;
+    right += turn <= 0;
+  }
+  return left > 0 && right > 0;
+}
+
 }  // namespace
 
 bool IsPlace(const GeoPoint& point) {
@@ -77,6 +121,23 @@ bool IsInBox(const GeoPoint& point, const GeoPoint& top_left, const GeoPoint& bo
   return top_left.lon <= bottom_right.lon ? east && west : east || west;
 }
 
+void SetBounds(GeoRing* ring) {
+  ring->bounds = {180, 90, -180, -90};
+  for (const GeoPoint& point : ring->points) {
+    ring->bounds.west = std::min(ring->bounds.west, point.lon);
+    ring->bounds.south = std::min(ring->bounds.south, point.lat);
+    ring->bounds.east = std::max(ring->bounds.east, point.lon);
+    ring->bounds.north = std::max(ring->bounds.north, point.lat);
+  }
+}
+
+bool IsInPolygon(const GeoPoint& point, const std::vector<GeoRing>& rings) {
+  LC_DCHECK(!rings.empty());
+  if (SideOf(point, rings[0]) == RingSide::kOutside) return false;
+  return std::none_of(rings.begin() + 1, rings.end(),
+                      [&point](const GeoRing& hole) { return SideOf(point, hole) == RingSide::kInside; });
+}
+
 GeoOverlap OverlapWithCircle(const GeoRect& rect, const GeoPoint& center, double radius) {
   LC_DCHECK(IsPlace(center));
   const GeoRect wide{std::max(-180.0, rect.west - kEdgeSlack), std::max(-90.0, rect.south - kEdgeSlack),
@@ -103,6 +164,22 @@ GeoOverlap OverlapWithBox(const GeoRect& rect, const GeoPoint& top_left, const G
   if (no_column) return GeoOverlap::kNone;
   const bool all_columns = crosses ? wide.west >= west || wide.east <= east : wide.west >= west && wide.east <= east;
   return all_columns && wide.south >= south && wide.north <= north ? GeoOverlap::kAll : GeoOverlap::kPart;
+}
+
+GeoOverlap OverlapWithPolygon(const GeoRect& rect, const std::vector<GeoRing>& rings) {
+  LC_DCHECK(!rings.empty());
+  const GeoRect wide = Widened(rect);
+  for (const GeoRing& ring : rings) {
+    const GeoRect& bounds = ring.bounds;
+    const bool apart =
+        bounds.west > wide.east || bounds.east < wide.west || bounds.south > wide.north || bounds.north < wide.south;
+    for (size_t i = 0; !apart && i + 1 < ring.points.size(); ++i) {
+      if (Touches(ring.points[i], ring.points[i + 1], wide)) return GeoOverlap::kPart;
+    }
+  }
+  // No edge divides the rectangle, so that one of its places tells of all.
+  const GeoPoint middle{(rect.west + rect.east) / 2, (rect.south + rect.north) / 2};
+  return IsInPolygon(middle, rings) ? GeoOverlap::kAll : GeoOverlap::kNone;
 }
 
 }  // namespace lightcone::server

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "nlohmann/json_fwd.hpp"
 
@@ -33,6 +34,19 @@ struct GeoRect {
   double west = -180, south = -90, east = 180, north = 90;
 };
 
+// A closed line in the plane of longitude and latitude: its last point is its first. It does not cross the line of 180
+// degrees.
+struct GeoRing {
+  std::vector<GeoPoint> points;
+  GeoRect bounds;  // least rectangle around the points; set by SetBounds
+};
+void SetBounds(GeoRing* ring);
+
+// Whether a place lies in the first ring and in none of the others, which are holes. All rings' edges belong to it. Any
+// even number of turns around a place is outside (even-odd rule). REQUIRES: SetBounds was called for the rings; at
+// least one ring.
+bool IsInPolygon(const GeoPoint& point, const std::vector<GeoRing>& rings);
+
 // How many places of a rectangle meet a condition. kPart also where rounding leaves it open.
 enum class GeoOverlap { kNone, kPart, kAll };
 
@@ -40,5 +54,7 @@ enum class GeoOverlap { kNone, kPart, kAll };
 GeoOverlap OverlapWithCircle(const GeoRect& rect, const GeoPoint& center, double radius);
 // Places in a box, as IsInBox tells. REQUIRES: both corners are places.
 GeoOverlap OverlapWithBox(const GeoRect& rect, const GeoPoint& top_left, const GeoPoint& bottom_right);
+// Places in a polygon, as IsInPolygon tells, with the same requirements.
+GeoOverlap OverlapWithPolygon(const GeoRect& rect, const std::vector<GeoRing>& rings);
 
 }  // namespace lightcone::server
