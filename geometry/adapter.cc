@@ -103,21 +103,21 @@ struct Adapter::Packed {
   }
 
   void MapTile(const float* rows, std::size_t stride, std::size_t n, float* out_rows, std::size_t out_stride,
-               float* scratch, const float* squares) const {
-    DenseLayer last{.first = {rows, stride, linear.empty() ? nullptr : &linear},
+               float* scratch, const float* squares, bool alone) const {
+    DenseLayer last{.first = {rows, stride, linear.empty() ? nullptr : &linear, alone && linear.has_halves()},
                     .second = {},
                     .offset = offset.data(),
                     .relu = false,
                     .columns = out};
     if (width != 0) {
-      const DenseLayer first{.first = {rows, stride, &hidden},
+      const DenseLayer first{.first = {rows, stride, &hidden, alone && hidden.has_halves()},
                              .second = {},
                              .offset = hidden_offset.data(),
                              .relu = kind == AdapterKind::kResidualMlp,
                              .columns = width};
       ApplyDense(first, n, scratch, hidden_stride);
       if (kind == AdapterKind::kKernel) ApplyLaplace(sharpness, first, squares, n, scratch, hidden_stride);
-      last.second = {scratch, hidden_stride, &output};
+      last.second = {scratch, hidden_stride, &output, alone && output.has_halves()};
     }
     ApplyDense(last, n, out_rows, out_stride);
     for (std::size_t i = 0; i < n && linear.empty(); ++i) {
@@ -125,19 +125,22 @@ struct Adapter::Packed {
     }
   }
 
-  // At most kTileRows rows; `scratch` has ScratchFloats(n) floats.
+  void Run(const float* rows, std::size_t stride, std::size_t n, float* to, std::size_t to_stride, float* uncertainties,
+           bool alone) const;
+
+  // At most kTileRows rows; `scratch` has ScratchFloats(n) floats. `alone`: as of Run.
   void ApplyTile(const float* rows, std::size_t stride, std::size_t n, float* out_rows, std::size_t out_stride,
-                 float* uncertainties, float* scratch) const {
+                 float* uncertainties, float* scratch, bool alone) const {
     if (scales_input()) {
       float* scaled = scratch + n * hidden_stride;
       Scale(rows, stride, n, scaled);
-      MapTile(scaled, in, n, out_rows, out_stride, scratch, scaled + n * in);
+      MapTile(scaled, in, n, out_rows, out_stride, scratch, scaled + n * in, alone);
       if (unit_input) {
         rows = scaled;
         stride = in;
       }
     } else {
-      MapTile(rows, stride, n, out_rows, out_stride, scratch, nullptr);
+      MapTile(rows, stride, n, out_rows, out_stride, scratch, nullptr, alone);
     }
     if (uncertainties == nullptr) return;
     for (std::size_t i = 0; i < n; ++i) {
@@ -174,6 +177,12 @@ absl::StatusOr<Adapter> Adapter::Make(const AdapterSpec& spec) {
     // A line more than needed: rows of 512 units would otherwise fall on the same cache sets.
     packed->hidden_stride = packed->hidden_offset.size() + kPanelColumns;
   }
+  if (spec.direction == AdapterDirection::kQuery) {
+    packed->linear.AddHalves();
+    packed->output.AddHalves();
+    // Distances to a kernel's centres need all digits.
+    if (spec.kind != AdapterKind::kKernel) packed->hidden.AddHalves();
+  }
   packed->input_radius = spec.input_radius;
   packed->sharpness = spec.sharpness;
   packed->unit_input = spec.unit_input;
@@ -192,18 +201,24 @@ Adapter::Adapter(Adapter&&) noexcept = default;
 Adapter& Adapter::operator=(Adapter&&) noexcept = default;
 Adapter::~Adapter() = default;
 
-void Adapter::Apply(const float* rows, std::size_t stride, std::size_t n, float* out, std::size_t out_stride,
-                    float* uncertainties) const {
-  const std::size_t scratch_floats = packed_->ScratchFloats(std::min(n, kTileRows));
+// `alone`: a single row that may read the weights in half precision. Rows of one call are never of two precisions.
+void Adapter::Packed::Run(const float* rows, std::size_t stride, std::size_t n, float* to, std::size_t to_stride,
+                          float* uncertainties, bool alone) const {
+  const std::size_t scratch_floats = ScratchFloats(std::min(n, kTileRows));
   alignas(kVectorAlignment) float stack[kStackFloats];
   std::unique_ptr<float[]> heap;
   // Not make_unique, which would write zeros over all of it first.
   if (scratch_floats > kStackFloats) heap.reset(new float[scratch_floats]);
   float* scratch = heap != nullptr ? heap.get() : stack;
   for (std::size_t begin = 0; begin < n; begin += kTileRows) {
-    packed_->ApplyTile(rows + begin * stride, stride, std::min(kTileRows, n - begin), out + begin * out_stride,
-                       out_stride, uncertainties == nullptr ? nullptr : uncertainties + begin, scratch);
+    ApplyTile(rows + begin * stride, stride, std::min(kTileRows, n - begin), to + begin * to_stride, to_stride,
+              uncertainties == nullptr ? nullptr : uncertainties + begin, scratch, alone);
   }
+}
+
+void Adapter::Apply(const float* rows, std::size_t stride, std::size_t n, float* out, std::size_t out_stride,
+                    float* uncertainties) const {
+  packed_->Run(rows, stride, n, out, out_stride, uncertainties, /*alone=*/false);
 }
 
 void Adapter::Apply(std::span<const float> rows, std::span<float> out, std::span<float> uncertainties) const {
@@ -216,7 +231,8 @@ void Adapter::Apply(std::span<const float> rows, std::span<float> out, std::span
 float Adapter::ApplyOne(std::span<const float> z, std::span<float> out) const {
   LC_DCHECK(z.size() == packed_->in && out.size() == packed_->out);
   float uncertainty = 0;
-  Apply(z.data(), packed_->in, 1, out.data(), packed_->out, has_uncertainty() ? &uncertainty : nullptr);
+  packed_->Run(z.data(), packed_->in, 1, out.data(), packed_->out, has_uncertainty() ? &uncertainty : nullptr,
+               /*alone=*/true);
   return uncertainty;
 }
 

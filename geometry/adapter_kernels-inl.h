@@ -46,7 +46,7 @@ constexpr size_t kLanes = hn::MaxLanes(Lanes16());
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 constexpr size_t kVectors = 4;  // 24 sums + 4 weights + 1 input: 32 registers
 #else
-constexpr size_t kVectors = 2;  // 12 sums + 2 weights + 1 input: 16 registers
+constexpr size_t kVectors = 2;           // 12 sums + 2 weights + 1 input: 16 registers
 #endif
 
 // Named members and always-inlined functions, no arrays and no lambdas: only then do compilers keep sums in registers.
@@ -110,36 +110,61 @@ HWY_INLINE void AddTerm(const DenseTerm& term, size_t row, size_t column, BlockS
   }
 }
 
+HWY_INLINE V LoadWeights(const float* w) { return hn::Load(Lanes16(), w); }
+HWY_INLINE V LoadWeights(const uint16_t* w) {
+  const hn::Rebind<hwy::float16_t, Lanes16> d;
+  return hn::PromoteTo(Lanes16(), hn::Load(d, reinterpret_cast<const hwy::float16_t*>(w)));
+}
+
 // One input of the single row; see AddSingle.
-template <size_t NV>
-HWY_INLINE void AddInput(float x, const float* w0, const float* w1, const float* w2, const float* w3, RowSums& sums) {
-  const Lanes16 d;
-  const V v0 = hn::Load(d, w0);
-  AddRow<NV>(hn::Set(d, x), v0, NV > 1 ? hn::Load(d, w1) : v0, NV > 2 ? hn::Load(d, w2) : v0,
-             NV > 3 ? hn::Load(d, w3) : v0, sums);
+template <size_t NV, typename W>
+HWY_INLINE void AddInput(float x, const W* w0, const W* w1, const W* w2, const W* w3, RowSums& sums) {
+  const V v0 = LoadWeights(w0);
+  AddRow<NV>(hn::Set(Lanes16(), x), v0, NV > 1 ? LoadWeights(w1) : v0, NV > 2 ? LoadWeights(w2) : v0,
+             NV > 3 ? LoadWeights(w3) : v0, sums);
 }
 
 // AddTerm for one row, whose few sums would each wait for the one before: r0 .. r3 take every fourth input.
-template <size_t NV>
-HWY_INLINE void AddSingle(const DenseTerm& term, size_t row, size_t column, BlockSums& sums) {
-  const size_t inner = term.w->inner();
-  const float* HWY_RESTRICT x = term.rows + row * term.stride;
-  const float* HWY_RESTRICT w0 = term.w->At(column);
-  const float* HWY_RESTRICT w1 = NV > 1 ? term.w->At(column + kLanes) : w0;
-  const float* HWY_RESTRICT w2 = NV > 2 ? term.w->At(column + 2 * kLanes) : w0;
-  const float* HWY_RESTRICT w3 = NV > 3 ? term.w->At(column + 3 * kLanes) : w0;
+// `step`: what each weight is to be multiplied by.
+template <size_t NV, typename W>
+HWY_INLINE void AddSingleOf(const float* HWY_RESTRICT x, size_t inner, float step, const W* HWY_RESTRICT w0,
+                            const W* HWY_RESTRICT w1, const W* HWY_RESTRICT w2, const W* HWY_RESTRICT w3,
+                            BlockSums& sums) {
   constexpr size_t kLine = kPanelColumns;
   size_t k = 0;
   for (; k + 4 <= inner; k += 4) {
     const size_t at = k * kLine;
-    AddInput<NV>(x[k], w0 + at, w1 + at, w2 + at, w3 + at, sums.r0);
-    AddInput<NV>(x[k + 1], w0 + at + kLine, w1 + at + kLine, w2 + at + kLine, w3 + at + kLine, sums.r1);
-    AddInput<NV>(x[k + 2], w0 + at + 2 * kLine, w1 + at + 2 * kLine, w2 + at + 2 * kLine, w3 + at + 2 * kLine, sums.r2);
-    AddInput<NV>(x[k + 3], w0 + at + 3 * kLine, w1 + at + 3 * kLine, w2 + at + 3 * kLine, w3 + at + 3 * kLine, sums.r3);
+    AddInput<NV>(step * x[k], w0 + at, w1 + at, w2 + at, w3 + at, sums.r0);
+    AddInput<NV>(step * x[k + 1], w0 + at + kLine, w1 + at + kLine, w2 + at + kLine, w3 + at + kLine, sums.r1);
+    AddInput<NV>(step * x[k + 2], w0 + at + 2 * kLine, w1 + at + 2 * kLine, w2 + at + 2 * kLine, w3 + at + 2 * kLine,
+                 sums.r2);
+    AddInput<NV>(step * x[k + 3], w0 + at + 3 * kLine, w1 + at + 3 * kLine, w2 + at + 3 * kLine, w3 + at + 3 * kLine,
+                 sums.r3);
   }
   for (; k < inner; ++k) {
     const size_t at = k * kLine;
-    AddInput<NV>(x[k], w0 + at, w1 + at, w2 + at, w3 + at, sums.r0);
+    AddInput<NV>(step * x[k], w0 + at, w1 + at, w2 + at, w3 + at, sums.r0);
+  }
+}
+
+#if HWY_TARGET <= HWY_AVX2 || HWY_ARCH_ARM
+constexpr bool kConvertsHalves = true;
+#else
+constexpr bool kConvertsHalves = false;  // only by many instructions
+#endif
+
+template <size_t NV>
+HWY_INLINE void AddSingle(const DenseTerm& term, size_t row, size_t column, BlockSums& sums) {
+  const PackedMatrix& w = *term.w;
+  const float* x = term.rows + row * term.stride;
+  const auto at = [&](float step, auto of) HWY_ATTR {
+    AddSingleOf<NV>(x, w.inner(), step, of(column), of(NV > 1 ? column + kLanes : column),
+                    of(NV > 2 ? column + 2 * kLanes : column), of(NV > 3 ? column + 3 * kLanes : column), sums);
+  };
+  if (kConvertsHalves && term.halves) {
+    at(w.half_step(), [&w](size_t c) { return w.HalvesAt(c); });
+  } else {
+    at(1.0f, [&w](size_t c) { return w.At(c); });
   }
 }
 

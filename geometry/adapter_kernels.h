@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "geometry/aligned.h"
@@ -26,14 +27,25 @@ class PackedMatrix {
   const float* At(std::size_t column) const {
     return values_.data() + column / kPanelColumns * panel_floats_ + column % kPanelColumns;
   }
+  // Keeps the weights in half precision as well, for single rows: these read each weight once, so that they take as
+  // long as the weights' bytes. Nothing happens where the weights are few enough for a cache beside the processor.
+  void AddHalves();
+  bool has_halves() const { return !halves_.empty(); }
+  // As At, of float16s: a weight is the one here times half_step(), a power of two. Its relative error is at most
+  // 2^-11, or 2^-39 of the largest weight's size.
+  const std::uint16_t* HalvesAt(std::size_t column) const {
+    return reinterpret_cast<const std::uint16_t*>(halves_.data()) + (At(column) - values_.data());
+  }
+  float half_step() const { return half_step_; }
   std::size_t columns() const { return columns_; }
   std::size_t inner() const { return inner_; }
-  std::size_t bytes() const { return values_.size() * sizeof(float); }
+  std::size_t bytes() const { return (values_.size() + halves_.size()) * sizeof(float); }
   bool empty() const { return columns_ == 0; }
 
  private:
   std::size_t columns_ = 0, inner_ = 0, panel_floats_ = 0;
-  AlignedFloats values_;
+  AlignedFloats values_, halves_;  // two float16s in a float's place
+  float half_step_ = 1;
 };
 
 // W x for every row: `rows` are `stride` floats apart and have w->inner() floats. w null: no such term.
@@ -41,6 +53,7 @@ struct DenseTerm {
   const float* rows = nullptr;
   std::size_t stride = 0;
   const PackedMatrix* w = nullptr;
+  bool halves = false;  // A single row may read the weights in half precision. REQUIRES: w->has_halves()
 };
 
 struct DenseLayer {

@@ -26,17 +26,6 @@ constexpr int kHalfExponentMin = -14;  // least exponent of normal numbers
 constexpr int kHalfExponentMax = 14;   // largest exponent of codes: rounding up stays finite
 constexpr int kStepExponentMin = -126;
 
-// The float16 next to a value of at most 2^15, as bits.
-std::uint16_t HalfOf(double value) {
-  const std::uint16_t sign = value < 0 ? 0x8000 : 0;
-  const double size = std::abs(value);
-  const int exponent = std::max(size > 0 ? std::ilogb(size) : kHalfExponentMin, kHalfExponentMin);
-  // In units of the last place; a carry into the next exponent makes the right bits.
-  const int units = static_cast<int>(std::nearbyint(std::ldexp(size, kHalfBits - exponent)));
-  const int bits = ((exponent - kHalfExponentMin) << kHalfBits) + units;  // normal numbers: units has the leading one
-  return static_cast<std::uint16_t>(sign | bits);
-}
-
 double ValueOfHalf(std::uint16_t bits) {
   const int exponent = (bits >> kHalfBits) & 31;
   const int significand = bits & ((1 << kHalfBits) - 1);
@@ -76,6 +65,16 @@ RowCoding EncodeHalf(double scale, std::span<const float> z, const float* centre
 }
 
 }  // namespace
+
+std::uint16_t HalfOf(double value) {
+  const std::uint16_t sign = value < 0 ? 0x8000 : 0;
+  const double size = std::abs(value);
+  const int exponent = std::max(size > 0 ? std::ilogb(size) : kHalfExponentMin, kHalfExponentMin);
+  // In units of the last place; a carry into the next exponent makes the right bits.
+  const int units = static_cast<int>(std::nearbyint(std::ldexp(size, kHalfBits - exponent)));
+  const int bits = ((exponent - kHalfExponentMin) << kHalfBits) + units;  // normal numbers: units has the leading one
+  return static_cast<std::uint16_t>(sign | bits);
+}
 
 std::size_t CodeFactorsAt(CodeKind kind, int dimension) {
   const std::size_t codes = (static_cast<std::size_t>(dimension) + 15) / 16 * 16;

@@ -25,6 +25,9 @@
 namespace lightcone {
 
 enum class CodeKind : std::uint8_t { kInt8, kHalf };
+
+// The float16 (IEEE 754) next to a value of at most 2^15 in size, as bits.
+std::uint16_t HalfOf(double value);
 inline constexpr double kInt8CodeMax = 127;  // codes of kInt8 lie in [-127, 127]
 
 // What follows the codes of a row, at the next multiple of 16 bytes.

@@ -155,6 +155,61 @@ TEST_P(AdapterOnEveryTarget, UncertaintiesAreThoseOfThePredictedError) {
   }
 }
 
+// What is off is at most 2^-11 of the terms' sizes, and no more in a layer after another than it adds up to.
+TEST_P(AdapterOnEveryTarget, ALargeQueryAdapterIsOffByNoMoreThanItsHalfPrecision) {
+  std::mt19937_64 random(45);
+  constexpr int kIn = 310, kOut = 290, kWidth = 270;
+  constexpr double kHalf = 0x1p-11;
+  double most = 0;
+  for (const float size : {1e-12f, 1.0f, 1e5f}) {
+    AdapterSpec spec = RandomAdapter(random, AdapterKind::kAffine, kIn, kOut, 0);
+    for (float& w : spec.linear) w *= size;
+    spec.linear[5] = size;  // beside weights of any size
+    spec.linear[7] = size * 1e-7f;
+    const std::vector<float> z = RandomNumbers(random, kIn, 1.0);
+    const AdapterTruth truth = TruthOf(spec, z);
+    for (const AdapterDirection direction : {AdapterDirection::kItem, AdapterDirection::kQuery}) {
+      spec.direction = direction;
+      const Adapter adapter = Adapter::Make(spec).value();
+      std::vector<float> out(kOut);
+      adapter.ApplyOne(z, out);
+      for (int o = 0; o < kOut; ++o) {
+        double terms = std::abs(spec.offset[o]);
+        for (int k = 0; k < kIn; ++k) terms += std::abs(static_cast<double>(spec.linear[o * kIn + k]) * z[k]);
+        const double off = std::abs(out[o] - truth.out[o]) / terms;
+        ASSERT_LE(off, direction == AdapterDirection::kQuery ? kHalf : 1e-6) << o << ", weights of " << size;
+        if (direction == AdapterDirection::kQuery) most = std::max(most, off);
+      }
+    }
+  }
+  if (KernelTargetName(GetParam()).starts_with("AVX")) {
+    EXPECT_GT(most, 1e-6) << "weights were read in float32";
+  }
+  AdapterSpec many = RandomAdapter(random, AdapterKind::kAffine, kIn, kOut, 0);
+  many.direction = AdapterDirection::kQuery;
+  const std::vector<float> rows = RandomNumbers(random, 49 * kIn, 1.0);
+  std::vector<float> outs(49 * kOut);
+  Adapter::Make(many).value().Apply(rows, outs);
+  ExpectRow(many, std::span<const float>(rows).subspan(48 * kIn, kIn), &outs[48 * kOut]);  // no row of a call is alone
+  for (const AdapterKind kind : {AdapterKind::kResidualMlp, AdapterKind::kKernel, AdapterKind::kLowRankAffine}) {
+    AdapterSpec spec = RandomAdapter(random, kind, kIn, kOut, kWidth);
+    spec.direction = AdapterDirection::kQuery;
+    for (float& w : spec.hidden) w *= 0.1f;
+    const Adapter adapter = Adapter::Make(spec).value();
+    const std::vector<float> z = RandomNumbers(random, kIn, 1.0);
+    std::vector<float> out(kOut), together(2 * kOut), twice = z;
+    twice.insert(twice.end(), z.begin(), z.end());
+    adapter.ApplyOne(z, out);
+    adapter.Apply(twice, together);  // in float32
+    double gap = 0, length = 0;
+    for (int o = 0; o < kOut; ++o) {
+      gap += std::pow(out[o] - together[o], 2);
+      length += std::pow(together[o], 2);
+    }
+    EXPECT_LE(std::sqrt(gap / length), kHalf) << AdapterKindName(kind);
+  }
+}
+
 TEST_P(AdapterOnEveryTarget, AKernelKeepsItsDigitsAtItsCentresWhereverTheRowStands) {
   std::mt19937_64 random(44);
   constexpr std::size_t kIn = 33, kOut = 5, kWidth = 21;
