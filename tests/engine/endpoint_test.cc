@@ -382,6 +382,70 @@ TEST_F(EndpointTest, StoredTextsAreEmbeddedAnewByTheNextGeneration) {
   EXPECT_THAT(HitNames(call), ElementsAre("1@2"));
 }
 
+// Three of four requests: one is left for queries. Each request waits until there are three.
+TEST_F(EndpointTest, ABackfillAsksTheEndpointSeveralTimesAtOnceAndLeavesOneRequestForQueries) {
+  AddAndActivate({{"concurrency", 4}});
+  constexpr int kTexts = 300;
+  std::vector<std::string> texts;
+  for (int i = 0; i < kTexts; ++i) texts.push_back(StrCat("text ", i));
+  Write(Texts(texts, /*keep=*/true));
+  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}, {"batch_size", 10}, {"concurrency", 4}})).ok());
+  std::mutex mu;
+  std::condition_variable changed;
+  int running = 0, most = 0;
+  bool full = false;
+  for (int i = 0; i < kTexts / 10; ++i) {
+    stub_.Queue([&](const std::vector<std::string>& asked, httplib::Response& response) {
+      std::unique_lock lock(mu);
+      most = std::max(most, ++running);
+      full = full || most == 3;
+      changed.notify_all();
+      EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return full; })) << "never three at once";
+      --running;
+      lock.unlock();
+      response.set_content(StubEndpoint::BodyFor(asked, kLength).dump(), "application/json");
+    });
+  }
+  StartBackfillCall start;
+  start.collection = "c";
+  start.embed_rate = 1e6;
+  start.generation = 2;
+  ASSERT_TRUE(engine_->StartBackfill(start).ok());
+  const absl::Time limit = absl::Now() + absl::Minutes(2);
+  while (engine_->GetBackfill("c")->state != BackfillState::kDone && absl::Now() < limit) {
+    absl::SleepFor(absl::Milliseconds(5));  // What is waited for happens in a thread of the engine.
+  }
+  for (const int i : {0, 150, 299}) {
+    SearchCall call = SearchFor(StubEndpoint::VectorOf(StrCat("new: text ", i), kLength), 1, 2);
+    EXPECT_THAT(HitNames(call), ElementsAre(StrCat(i, "@2")));
+  }
+  const std::lock_guard lock(mu);
+  EXPECT_EQ(most, 3);
+}
+
+TEST_F(EndpointTest, ABackfillGoesOnAfterFailuresOfItsEndpoint) {
+  AddAndActivate();
+  std::vector<std::string> texts;
+  for (int i = 0; i < 200; ++i) texts.push_back(StrCat("text ", i));
+  Write(Texts(texts, /*keep=*/true));
+  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}, {"batch_size", 8}})).ok());
+  for (const int status : {503, 200, 503, 503}) stub_.QueueStatus(status);  // 200 without a body is no answer either
+  StartBackfillCall start;
+  start.collection = "c";
+  start.embed_rate = 1e6;
+  start.generation = 2;
+  ASSERT_TRUE(engine_->StartBackfill(start).ok());
+  const absl::Time limit = absl::Now() + absl::Minutes(2);
+  while (engine_->GetBackfill("c")->state != BackfillState::kDone && absl::Now() < limit) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(engine_->GetBackfill("c")->items_aside, 0u);
+  for (const int i : {0, 64, 199}) {
+    SearchCall call = SearchFor(StubEndpoint::VectorOf(StrCat("new: text ", i), kLength), 1, 2);
+    EXPECT_THAT(HitNames(call), ElementsAre(StrCat(i, "@2")));
+  }
+}
+
 TEST_F(EndpointTest, AnEstimateSaysWhatTheNextGenerationWouldCostAndEmbedsATrialAlone) {
   AddAndActivate();
   Write(Texts({"cats", "dogs", "b\u00e4r"}, /*keep=*/true));

@@ -1,6 +1,9 @@
 #include "server/engine/backfill/embed_backfills.h"
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -16,11 +19,13 @@ namespace lightcone::server {
 namespace {
 
 constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
-constexpr int64_t kItemsATurn = 64;
-constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
-constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
-constexpr absl::Duration kKeepIdle = absl::Minutes(1);     // an encoder that nothing came for: it may be large
-constexpr absl::Duration kRetryMax = absl::Minutes(5);     // between tries of an encoder that does not start
+constexpr int64_t kItemsATurnMin = 64, kItemsATurnMax = 4'096;
+constexpr absl::Duration kTurnBeginsMax = absl::Seconds(10);  // after which a turn begins no batch
+constexpr absl::Duration kTurn = absl::Seconds(1);            // what a turn should take: other collections wait for it
+constexpr absl::Duration kIdle = absl::Milliseconds(200);     // between looks while there is nothing to embed
+constexpr absl::Duration kBusy = absl::Milliseconds(5);       // until the rate allows more
+constexpr absl::Duration kKeepIdle = absl::Minutes(1);        // an encoder that nothing came for: it may be large
+constexpr absl::Duration kRetryMax = absl::Minutes(5);        // between tries of an encoder that does not start
 constexpr int kDoublingsMax = 10;
 
 // Whether items of the collection are to be embedded here now, and by what.
@@ -97,7 +102,16 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side)
   if (!wanted_here) return false;
   const auto p99 = backfill->p99_ms_max > 0 ? served.search_times->P99(now) : std::nullopt;
   side.pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
-  const int64_t wanted = side.pace.Take(now, backfill->embed_rate, kItemsATurn);
+  if (side.encoder == nullptr || side.generation != generation->generation) {
+    LC_ASSIGN_OR_RETURN(side.encoder, MakeInputsEncoder(context_, *served.collection, *generation, "backfill"));
+    side.generation = generation->generation;
+    side.rounds = 1;
+  }
+  const auto round = static_cast<int64_t>(side.encoder->inputs_at_once() * side.encoder->callers());
+  const int64_t most = std::clamp(side.rounds * round, kItemsATurnMin, kItemsATurnMax);
+  // Several callers are busy with what comes in the time of a turn.
+  const absl::Duration burst = side.encoder->callers() > 1 ? kTurn : Pace::kBurst;
+  const int64_t wanted = side.pace.Take(now, backfill->embed_rate, most, burst);
   if (wanted == 0) return true;
   LC_ASSIGN_OR_RETURN(const EmbedTurn turn,
                       served.backfill->TakeEmbeddable(static_cast<size_t>(wanted), context_.options.embed_pass_pause));
@@ -105,24 +119,81 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side)
   const absl::Cleanup finish = [&] { served.backfill->FinishEmbedding(turn, std::move(failed)); };
   // Unless another generation's backfill has begun meanwhile.
   if (turn.generation == generation->generation) {
-    for (size_t begin = 0; begin < turn.items.size();) {
-      LC_ASSIGN_OR_RETURN(begin, EmbedFrom(served, side, *generation, turn, begin, &failed));
-    }
+    const absl::Status done = EmbedItems(served, side, *generation, turn, &failed);
+    const bool full = static_cast<int64_t>(turn.items.size()) == most && most < kItemsATurnMax;
+    side.AdaptRounds(absl::Now() - now, done.ok(), full);
+    LC_RETURN_IF_ERROR(done);
   }
   return !turn.items.empty();
 }
 
-absl::StatusOr<size_t> EmbedBackfills::EmbedFrom(const Served& served, Side& side, const GenerationRecord& generation,
-                                                 const EmbedTurn& turn, size_t begin, std::vector<AsideItem>* failed) {
-  Collection& collection = *served.collection;
-  const auto set_aside = [&](const EmbedTurn::Item& item, const absl::Status& status) {
-    failed->push_back({item.id, item.internal_id, MessageOf(status)});
+void EmbedBackfills::Side::AdaptRounds(absl::Duration took, bool ok, bool may_grow) {
+  if (!ok || took > 2 * kTurn) {
+    rounds = std::max<int64_t>(1, rounds / 2);
+  } else if (took < kTurn / 2 && may_grow) {
+    rounds *= 2;
+  }
+}
+
+// The callers take batches of the turn until none is left. Then all wait for the last: that is why a turn has several
+// batches for each.
+absl::Status EmbedBackfills::EmbedItems(const Served& served, Side& side, const GenerationRecord& generation,
+                                        const EmbedTurn& turn, std::vector<AsideItem>* failed) {
+  const size_t at_once = side.encoder->inputs_at_once();
+  const size_t batches = (turn.items.size() + at_once - 1) / at_once;
+  const Work work{served, *side.encoder, generation, turn};
+  std::atomic<size_t> taken{0};
+  Outcome outcome;
+  const absl::Time last_begin = absl::Now() + kTurnBeginsMax;
+  const auto embed = [&] {
+    for (size_t batch = taken++; batch < batches && absl::Now() < last_begin; batch = taken++) {
+      const size_t begin = batch * at_once;
+      if (!EmbedBatch(work, begin, std::min(turn.items.size(), begin + at_once), &outcome)) taken = batches;
+    }
   };
+  std::vector<std::jthread> others;
+  while (others.size() + 1 < std::min(batches, side.encoder->callers())) others.emplace_back(embed);
+  embed();
+  others.clear();
+  absl::MutexLock lock(&outcome.mu);
+  // Where others got their vectors it is these inputs at which the encoder fails.
+  if (outcome.works) {
+    std::move(outcome.doubtful.begin(), outcome.doubtful.end(), std::back_inserter(outcome.aside));
+  } else {
+    outcome.error.Update(outcome.doubt);
+  }
+  std::move(outcome.aside.begin(), outcome.aside.end(), std::back_inserter(*failed));
+  if (outcome.encoder) {
+    side.embedded = absl::Now();
+    NoteEncoder(served, side, turn, *outcome.encoder, outcome.works);
+  }
+  return outcome.error;
+}
+
+bool EmbedBackfills::EmbedBatch(const Work& work, size_t begin, size_t end, Outcome* outcome) {
+  absl::StatusOr<size_t> done = begin;
+  try {
+    while (done.ok() && *done < end) done = EmbedFrom(work, *done, end, outcome);
+  } catch (...) {
+    done = StatusOfException();
+  }
+  absl::MutexLock lock(&outcome->mu);
+  outcome->error.Update(done.status());
+  return done.ok();
+}
+
+absl::StatusOr<size_t> EmbedBackfills::EmbedFrom(const Work& work, size_t begin, size_t until, Outcome* outcome) {
+  const Collection& collection = *work.served.collection;
+  const auto set_aside = [outcome](const EmbedTurn::Item& item, const absl::Status& status) {
+    absl::MutexLock lock(&outcome->mu);
+    outcome->aside.push_back({item.id, item.internal_id, MessageOf(status)});
+  };
+  const size_t bytes_max = kInputBytesAtOnce / work.encoder.callers();
   std::vector<std::string> inputs;
   std::vector<size_t> places;
   size_t end = begin;
-  for (size_t bytes = 0; end < turn.items.size() && bytes < kInputBytesAtOnce; ++end) {
-    const EmbedTurn::Item& item = turn.items[end];
+  for (size_t bytes = 0; end < until && bytes < bytes_max; ++end) {
+    const EmbedTurn::Item& item = work.turn.items[end];
     const auto stored = context_.store->Get(Table::kInputs, keys::Input(collection.number(), item.internal_id));
     if (absl::IsNotFound(stored.status())) continue;  // deleted or replaced meanwhile
     if (!stored.ok() && !IsInputsFault(stored.status())) return stored.status();
@@ -135,19 +206,23 @@ absl::StatusOr<size_t> EmbedBackfills::EmbedFrom(const Served& served, Side& sid
     places.push_back(end);
   }
   if (inputs.empty()) return end;
-  LC_ASSIGN_OR_RETURN(auto vectors, EmbedStored(served, side, generation, turn, inputs));
+  LC_ASSIGN_OR_RETURN(auto vectors, EmbedStored(work, inputs, outcome));
   UpsertBatch batch;
-  batch.generation = generation.generation;
+  batch.generation = work.generation.generation;
   batch.same_content = true;
   // What a power loss takes back is embedded once more.
   batch.durability = Durability::kProcess;
-  // Where the network gives others their vectors it is this input at which it fails.
-  const bool works = std::any_of(vectors.begin(), vectors.end(), [](const auto& one) { return one.ok(); });
   for (size_t i = 0; i < vectors.size(); ++i) {
-    const EmbedTurn::Item& item = turn.items[places[i]];
+    const EmbedTurn::Item& item = work.turn.items[places[i]];
     absl::Status status = vectors[i].status();
-    if (status.ok()) status = CheckVector(generation.space, *vectors[i], "input embedded");
-    if (!status.ok() && !IsInputsFault(status) && !(works && absl::IsInternal(status))) return status;
+    if (status.ok()) status = CheckVector(work.generation.space, *vectors[i], "input embedded");
+    if (absl::IsInternal(status)) {
+      absl::MutexLock lock(&outcome->mu);
+      outcome->doubt.Update(status);
+      outcome->doubtful.push_back({item.id, item.internal_id, MessageOf(status)});
+      continue;
+    }
+    if (!status.ok() && !IsInputsFault(status)) return status;
     if (!status.ok()) {
       set_aside(item, status);
       continue;
@@ -159,37 +234,39 @@ absl::StatusOr<size_t> EmbedBackfills::EmbedFrom(const Served& served, Side& sid
   }
   CallContext context;
   context.cancelled = [&] { return context_.ending.load() || collection.dropped(); };
-  if (!batch.items.empty()) LC_RETURN_IF_ERROR(write_(served, generation, std::move(batch), context).status());
+  if (!batch.items.empty()) {
+    {
+      absl::MutexLock lock(&outcome->mu);
+      outcome->works = true;
+    }
+    LC_RETURN_IF_ERROR(write_(work.served, work.generation, std::move(batch), context).status());
+  }
   return end;
 }
 
-absl::StatusOr<EmbeddedInputs> EmbedBackfills::EmbedStored(const Served& served, Side& side,
-                                                           const GenerationRecord& generation, const EmbedTurn& turn,
-                                                           const std::vector<std::string>& inputs) {
-  const Collection& collection = *served.collection;
-  CallContext context;
-  context.cancelled = [&] {
-    return context_.ending.load() || collection.dropped() || !served.backfill->StillWanted(turn);
+absl::StatusOr<EmbeddedInputs> EmbedBackfills::EmbedStored(const Work& work, const std::vector<std::string>& inputs,
+                                                           Outcome* outcome) const {
+  const auto cancelled = [&] {
+    return context_.ending.load() || work.served.collection->dropped() || !work.served.backfill->StillWanted(work.turn);
   };
-  if (side.encoder == nullptr || side.generation != generation.generation) {
-    LC_ASSIGN_OR_RETURN(side.encoder, MakeInputsEncoder(context_, collection, generation, "backfill"));
-    side.generation = generation.generation;
-  }
-  absl::StatusOr<EmbeddedInputs> vectors = side.encoder->Embed(inputs, context.cancelled);
-  side.embedded = absl::Now();
-  if (!absl::IsCancelled(vectors.status())) NoteEncoder(served, side, turn, vectors.status());
+  absl::StatusOr<EmbeddedInputs> vectors = work.encoder.Embed(inputs, cancelled);
+  if (absl::IsCancelled(vectors.status())) return vectors;
+  absl::MutexLock lock(&outcome->mu);
+  if (!outcome->encoder) outcome->encoder = absl::OkStatus();
+  outcome->encoder->Update(vectors.status());
   return vectors;
 }
 
-// Each failure is shown at once; what need not be the encoder's for ever is tried again, ever later.
-void EmbedBackfills::NoteEncoder(const Served& served, Side& side, const EmbedTurn& turn, const absl::Status& outcome) {
+// Each failure is shown; what need not be the encoder's for ever is tried again, ever later.
+void EmbedBackfills::NoteEncoder(const Served& served, Side& side, const EmbedTurn& turn, const absl::Status& outcome,
+                                 bool works) {
   if (outcome.ok()) {
     served.backfill->NoteEmbedding(turn, absl::OkStatus());
     side.failures = 0;
     return;
   }
   const bool stop = IsForEver(outcome);
-  if (!stop) ++side.failures;
+  if (!stop) side.failures = works ? 1 : side.failures + 1;
   const std::string then =
       stop ? "embedding here has stopped until the backfill is started again" : "embedding here is tried again soon";
   served.backfill->NoteEmbedding(turn, MakeStatus(outcome.code(), StrCat(then, ": ", MessageOf(outcome))), stop);

@@ -7,10 +7,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/engine/api/types.h"
 #include "server/engine/backfill/backfill.h"
@@ -38,9 +41,30 @@ class EmbedBackfills {
     absl::Time next_try = absl::InfinitePast();
     std::unique_ptr<InputsEncoder> encoder;      // nullptr: none is needed now
     uint32_t generation = 0;                     // generation of the encoder
+    int64_t rounds = 1;                          // batches that each caller of the encoder has in a turn
     absl::Time embedded = absl::InfinitePast();  // when the encoder was last asked
     int failures = 0;                            // consecutive failures of the encoder to start
     uint64_t starts = 0;                         // Backfill::starts when the failures were counted
+
+    // After a turn. `may_grow`: it had as many items as it may have, and more would be allowed.
+    void AdaptRounds(absl::Duration took, bool ok, bool may_grow);
+  };
+  // A turn as the encoder's callers see it, and what comes of it.
+  struct Work {
+    const Served& served;
+    InputsEncoder& encoder;
+    const GenerationRecord& generation;
+    const EmbedTurn& turn;
+  };
+  struct Outcome {
+    absl::Mutex mu;
+    absl::Status error ABSL_GUARDED_BY(mu);  // the first
+    std::optional<absl::Status> encoder
+        ABSL_GUARDED_BY(mu);  // the encoder's own first error, or OK; nullopt: not asked
+    std::vector<AsideItem> aside ABSL_GUARDED_BY(mu);
+    bool works ABSL_GUARDED_BY(mu) = false;               // The encoder gave an input its vector.
+    std::vector<AsideItem> doubtful ABSL_GUARDED_BY(mu);  // aside where it works; else it is at fault
+    absl::Status doubt ABSL_GUARDED_BY(mu);               // why it gave the first of these none
   };
 
   // One turn of every collection; the pause until the next one.
@@ -53,14 +77,18 @@ class EmbedBackfills {
   // A few items of a collection's backfill; whether there are more.
   absl::StatusOr<bool> EmbedSome(const Served& served, Side& side);
   absl::StatusOr<bool> EmbedSafely(const Served& served, Side& side);  // What it throws becomes its status.
-  // Items `begin` .. of a turn, as many as their inputs' bytes allow; the end of them.
-  absl::StatusOr<size_t> EmbedFrom(const Served& served, Side& side, const GenerationRecord& generation,
-                                   const EmbedTurn& turn, size_t begin, std::vector<AsideItem>* failed);
-  // Inputs as they are stored, in a process beside this one where there is a program for it. Whatever an input of them
-  // is refused for there is the input's fault.
-  absl::StatusOr<EmbeddedInputs> EmbedStored(const Served& served, Side& side, const GenerationRecord& generation,
-                                             const EmbedTurn& turn, const std::vector<std::string>& inputs);
-  void NoteEncoder(const Served& served, Side& side, const EmbedTurn& turn, const absl::Status& outcome);
+  // The items of a turn, by as many callers as the encoder serves at once. The first error.
+  absl::Status EmbedItems(const Served& served, Side& side, const GenerationRecord& generation, const EmbedTurn& turn,
+                          std::vector<AsideItem>* failed);
+  // Items `begin` .. `end` of it; whether the others are worth a try. What it throws becomes its status.
+  bool EmbedBatch(const Work& work, size_t begin, size_t end, Outcome* outcome);
+  // Items `begin` .. `until` of it, as many as their inputs' bytes allow; the end of them.
+  absl::StatusOr<size_t> EmbedFrom(const Work& work, size_t begin, size_t until, Outcome* outcome);
+  // Inputs as they are stored. Whatever an input of them is refused for there is the input's fault.
+  absl::StatusOr<EmbeddedInputs> EmbedStored(const Work& work, const std::vector<std::string>& inputs,
+                                             Outcome* outcome) const;
+  // `works`: some inputs of the turn got their vectors.
+  void NoteEncoder(const Served& served, Side& side, const EmbedTurn& turn, const absl::Status& outcome, bool works);
 
   Context& context_;
   const WriteVectors write_;

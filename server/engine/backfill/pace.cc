@@ -10,7 +10,6 @@ namespace {
 
 constexpr absl::Duration kLately = absl::Seconds(10), kMinute = absl::Minutes(1);
 constexpr size_t kSearchesMin = 20;
-constexpr double kBurstSeconds = 0.2;
 constexpr double kLeastShare = 1.0 / 64;
 
 }  // namespace
@@ -30,10 +29,10 @@ std::optional<absl::Duration> SearchTimes::P99(absl::Time now) const {
   return *place;
 }
 
-int64_t Pace::Take(absl::Time now, double rate, int64_t most) {
-  LC_DCHECK(rate > 0);
+int64_t Pace::Take(absl::Time now, double rate, int64_t most, absl::Duration burst_time) {
+  LC_DCHECK(rate > 0 && burst_time > absl::ZeroDuration());
   const double now_rate = rate * share_;
-  const double burst = std::max(1.0, now_rate * kBurstSeconds);
+  const double burst = std::max(1.0, now_rate * absl::ToDoubleSeconds(burst_time));
   // A clock that was set back grants nothing. One that was set forward grants one burst.
   const double seconds = counted_ == absl::InfinitePast() ? burst / now_rate : absl::ToDoubleSeconds(now - counted_);
   ready_ = std::min(burst, ready_ + std::max(0.0, seconds) * now_rate);

@@ -33,11 +33,13 @@ class SearchTimes {
   size_t next_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// Items a second, with bursts of a fifth of a second.
+// Items a second, in bursts.
 class Pace {
  public:
-  // How many items may begin now, at most `most`. REQUIRES: rate > 0.
-  int64_t Take(absl::Time now, double rate, int64_t most);
+  static constexpr absl::Duration kBurst = absl::Milliseconds(200);
+
+  // How many items may begin now, at most `most`, and at most those of `burst`. REQUIRES: rate > 0, burst > 0.
+  int64_t Take(absl::Time now, double rate, int64_t most, absl::Duration burst = kBurst);
   // Once a second: halves the rate, down to a 64th, while searches are too slow. Else raises it by a quarter, up to the
   // whole rate.
   void Adapt(absl::Time now, bool slow);

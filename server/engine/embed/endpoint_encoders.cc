@@ -13,6 +13,8 @@ namespace {
 
 constexpr char kTrialText[] = "light cone";
 
+}  // namespace
+
 absl::StatusOr<EndpointManifest> EndpointOf(const GenerationRecord& generation) {
   const auto json = nlohmann::json::parse(generation.manifest_json, nullptr, /*allow_exceptions=*/false);
   const auto member = json.is_object() ? json.find("endpoint") : json.end();
@@ -21,8 +23,6 @@ absl::StatusOr<EndpointManifest> EndpointOf(const GenerationRecord& generation) 
   }
   return ReadEndpoint(*member);
 }
-
-}  // namespace
 
 EndpointEncoders::EndpointEncoders(const EngineOptions& options) : options_(options) {}
 

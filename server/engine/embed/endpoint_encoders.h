@@ -16,12 +16,16 @@
 #include "absl/synchronization/mutex.h"
 #include "server/engine/api/options.h"
 #include "server/engine/api/types.h"
+#include "server/engine/collection/endpoint_manifest.h"
 #include "server/engine/collection/meta.h"
 #include "server/engine/embed/embed_frames.h"
 #include "server/engine/embed/embed_role.h"
 #include "server/engine/embed/endpoint_encoder.h"
 
 namespace lightcone::server {
+
+// The endpoint that a generation's manifest names. DATA_LOSS: none.
+absl::StatusOr<EndpointManifest> EndpointOf(const GenerationRecord& generation);
 
 class EndpointEncoders {
  public:

@@ -1,4 +1,5 @@
-// Embeds inputs as the store keeps them: a process beside the server, or an endpoint. Threads: one at a time.
+// Embeds inputs as the store keeps them: a process beside the server, or an endpoint.
+// Threads: as many callers at once as callers() says.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,9 @@ namespace lightcone::server {
 class InputsEncoder {
  public:
   virtual ~InputsEncoder() = default;
+
+  virtual size_t callers() const { return 1; }
+  virtual size_t inputs_at_once() const { return 64; }  // inputs that one call should bring
 
   // One an input (form of raw_input.h), in order: a vector before the clip, or why this input gets none. The outer
   // status: CANCELLED; FAILED_PRECONDITION: there is no use in going on, whatever the encoder is given; else an error

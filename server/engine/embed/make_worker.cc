@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/embedder.h"
+#include "server/engine/embed/endpoint_encoders.h"
+#include "server/engine/embed/endpoint_messages.h"
 
 namespace lightcone::server {
 namespace {
@@ -54,8 +56,17 @@ bool IsEndpointsFault(const absl::Status& status) {
 
 class StoredTexts : public InputsEncoder {
  public:
-  StoredTexts(std::shared_ptr<Embedder> embedder, uint32_t collection, GenerationRecord generation)
-      : embedder_(std::move(embedder)), collection_(collection), generation_(std::move(generation)) {}
+  StoredTexts(std::shared_ptr<Embedder> embedder, uint32_t collection, GenerationRecord generation,
+              const EndpointManifest& endpoint)
+      : embedder_(std::move(embedder)),
+        collection_(collection),
+        generation_(std::move(generation)),
+        concurrency_(static_cast<size_t>(endpoint.concurrency)),
+        batch_size_(EndpointTextsMax(endpoint, generation_.space.dimension)) {}
+
+  // One request is left for queries, which so need not wait for the end of another.
+  size_t callers() const override { return std::max<size_t>(1, concurrency_ - 1); }
+  size_t inputs_at_once() const override { return batch_size_; }
 
   absl::StatusOr<EmbeddedInputs> Embed(std::span<const std::string> inputs,
                                        const std::function<bool()>& cancelled) override {
@@ -89,6 +100,7 @@ class StoredTexts : public InputsEncoder {
   const std::shared_ptr<Embedder> embedder_;
   const uint32_t collection_;
   const GenerationRecord generation_;
+  const size_t concurrency_, batch_size_;
 };
 
 }  // namespace
@@ -101,7 +113,10 @@ absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeDecoder(const Context& context,
 absl::StatusOr<std::unique_ptr<InputsEncoder>> MakeInputsEncoder(const Context& context, const Collection& collection,
                                                                  const GenerationRecord& generation,
                                                                  std::string_view purpose) {
-  if (generation.endpoint) return std::make_unique<StoredTexts>(context.embedder, collection.number(), generation);
+  if (generation.endpoint) {
+    LC_ASSIGN_OR_RETURN(const EndpointManifest endpoint, EndpointOf(generation));
+    return std::make_unique<StoredTexts>(context.embedder, collection.number(), generation, endpoint);
+  }
   return MakeEmbedWorker(context, collection, &generation, purpose);
 }
 
