@@ -150,6 +150,7 @@ absl::Status ReadFit(const json& object, AdapterFit& fit) {
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "head_r2", false, fit.head_r2));
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "seed", false, fit.seed));
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "compared_by", false, fit.compared_by));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "matched", false, fit.matched));
   LC_RETURN_IF_ERROR(ReadField(object, prefix, "held_out_from", false, fit.held_out_from));
   return ReadCompared(object, fit);
 }
@@ -298,6 +299,7 @@ std::string AdapterHeaderJson(const AdapterFile& file) {
                 {"ridge", file.fit.ridge},
                 {"head_r2", file.fit.head_r2},
                 {"seed", file.fit.seed}};
+  if (file.fit.matched) out["fit"]["matched"] = true;
   if (file.fit.held_out_from != 0) out["fit"]["held_out_from"] = file.fit.held_out_from;
   if (!file.fit.compared.empty()) {
     out["fit"]["compared_by"] = file.fit.compared_by;

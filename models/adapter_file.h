@@ -40,6 +40,9 @@ struct AdapterFit {
   std::string compared_by;            // loss of `compared`, "reg+rel"; empty: the map was asked for by name
   std::vector<ComparedMap> compared;  // maps that were fitted, at most kComparedMax; the one in the file is the best
 
+  // The pairs are rows of other items that were matched: none was embedded by both models.
+  bool matched = false;
+
   // Of a fit by a server: no item with this place or a later one was fitted. 0: not known.
   uint64_t held_out_from = 0;
 

@@ -96,8 +96,9 @@ OrderedJson AuditJson(const v1::AuditEntry& entry) {
 }
 
 OrderedJson AdapterJson(const v1::AdapterInfo& info) {
-  return FieldsJson(info, {"from_generation", "to_generation", "direction", "version", "kind", "input_dimension",
-                           "output_dimension", "width", "loss", "pairs", "held_out_error", "bytes", "crc32c", "put"});
+  return FieldsJson(
+      info, {"from_generation", "to_generation", "direction", "version", "kind", "input_dimension", "output_dimension",
+             "width", "loss", "pairs", "matched", "held_out_error", "bytes", "crc32c", "put"});
 }
 
 OrderedJson BackfillJson(const v1::StatusResponse& status) {
@@ -181,7 +182,8 @@ std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos) {
     table.Add({StrCat(info.from_generation()), StrCat(info.to_generation()), EnumName(info.direction()),
                StrCat(info.version()), info.kind(), StrCat(info.input_dimension()), StrCat(info.output_dimension()),
                info.width() == 0 ? "-" : StrCat(info.width()), info.loss().empty() ? "-" : info.loss(),
-               Grouped(info.pairs()), Number(info.held_out_error()), Bytes(info.bytes())});
+               StrCat(Grouped(info.pairs()), info.matched() ? " matched" : ""), Number(info.held_out_error()),
+               Bytes(info.bytes())});
   }
   return table.Text();
 }

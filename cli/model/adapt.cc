@@ -463,8 +463,9 @@ absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
                                            : embeddings   ? Share(flags, sides)
                                                           : Embed(flags, sides));
   if (embeddings) options.pairs_max = flags.pairs;  // --pairs already bounded the embedded images of models.
-  const absl::StatusOr<AdapterFile> fitted = FitShown(inputs, options);
+  absl::StatusOr<AdapterFile> fitted = FitShown(inputs, options);
   LC_RETURN_IF_ERROR(InFlags(fitted.status(), flags, embeddings));
+  fitted->fit.matched = flags.unpaired;
   const AdapterFile& file = *fitted;
   LC_RETURN_IF_ERROR(WriteAdapter(flags.out, file));
   std::optional<AdapterEvaluation> evaluation;

@@ -158,6 +158,7 @@ json ToJson(const AdapterStatus& status) {
           {"direction", status.direction == AdapterDirection::kItem ? "item" : "query"},
           {"pairs", status.pairs},
           {"held_out_error", Finite(status.held_out_error)},
+          {"matched", status.matched},
           {"loss", status.loss},
           {"bytes", status.bytes},
           {"put", Seconds(status.put)}};

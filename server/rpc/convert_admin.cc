@@ -369,6 +369,7 @@ void ToWire(const AdapterStatus& status, v1::AdapterInfo* out) {
   out->set_loss(status.loss);
   out->set_pairs(static_cast<uint64_t>(status.pairs));
   out->set_held_out_error(status.held_out_error);
+  out->set_matched(status.matched);
   out->set_bytes(static_cast<uint64_t>(status.bytes));
   out->set_crc32c(status.crc32c);
   *out->mutable_put() = TimestampOf(status.put);

@@ -134,7 +134,9 @@ TEST_F(AdaptCommand, MatchesRowsWithoutPairsAndSaysHowMany) {
   const Outcome outcome = run({"--metric", "cosine", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   // The same turn as the second model's: of the rows of a plain map each has one number that counts.
-  const AdapterSpec spec = ReadAdapter(scratch_ / "u.adapter").value().spec;
+  const AdapterFile made = ReadAdapter(scratch_ / "u.adapter").value();
+  const AdapterSpec& spec = made.spec;
+  EXPECT_TRUE(made.fit.matched);
   for (size_t d = 0; d < 8; ++d) {
     const float* const row = spec.linear.data() + 8 * d;
     const auto greatest = std::max_element(row, row + 8, [](float x, float y) { return std::abs(x) < std::abs(y); });

@@ -6,6 +6,7 @@
 
 #include "mixture_world.h"
 #include "server/engine/collection/reach.h"
+#include "server/engine/validation/probe_calibration.h"
 #include "server/engine/validation/validation.h"
 #include "server/engine/validation/verdict.h"
 #include "store/keys.h"
@@ -14,6 +15,22 @@ namespace lightcone::server {
 namespace {
 
 using Code = absl::StatusCode;
+
+TEST(MixtureDips, AreFallsBelowBothEnds) {
+  const auto dips = [](std::vector<double> maps, double old_map) {
+    std::vector<MixturePoint> points;
+    for (const double map : maps) points.push_back({0, 0, map});
+    return Dips(points, old_map);
+  };
+  EXPECT_FALSE(dips({}, 0.2));
+  EXPECT_FALSE(dips({0.5, 0.5, 0.5}, 0.2));
+  EXPECT_FALSE(dips({0.5, 0.495, 0.6}, 0.2)) << "within 0.01";
+  EXPECT_TRUE(dips({0.5, 0.48, 0.6}, 0.2));
+  EXPECT_FALSE(dips({0.6, 0.55, 0.5}, 0.2)) << "the new embeddings themselves are no better than that";
+  EXPECT_TRUE(dips({0.6, 0.48, 0.5}, 0.2));
+  EXPECT_TRUE(dips({0.6, 0.4, 0.02}, 0.2)) << "the new embeddings are of no use";
+  EXPECT_TRUE(dips({0.6, 0.5, 0.3}, 0.5)) << "worse than the old ones";
+}
 
 class CalibratedMixture : public MixtureTest {
  protected:
@@ -150,7 +167,7 @@ TEST_F(CalibratedMixture, IsNotSoughtWhereAnOperatorSaysSoAndTheDipIsRefused) {
   EXPECT_FALSE(report->passed);
   EXPECT_EQ(report->pairs[0].verdict, Verdict::kDips);
   EXPECT_FALSE(report->pairs[0].ways[0].calibration.has_value());
-  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass", "below its start"}));
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass", "below both its ends"}));
   ASSERT_TRUE(TryActivate(2, "a test").ok());
   ExpectServed(DistanceCalibration(), /*differs=*/false, 0);
   // With one it would have passed: from then on searches rank by it, and no longer once it is switched off again.

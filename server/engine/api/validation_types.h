@@ -64,7 +64,7 @@ struct WayReport {
   Estimate cmc1_gain, map_gain;                  // gains over the older generation's own queries, probe by probe
   std::optional<Estimate> measure_gain;          // the same in the measure that the call names
   std::vector<MixturePoint> mixture;             // points of the mixture; empty: too few items are embedded by both
-  bool dips = false;                             // the mixture falls more than 0.01 below its start in mAP
+  bool dips = false;                             // the mixture falls more than 0.01 in mAP below both its ends
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
   // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among
   // their first five when every item is carried, and have none among the candidates. nullopt: no other way is open.

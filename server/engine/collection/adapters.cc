@@ -70,6 +70,7 @@ absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterR
   status.loss = file.fit.loss;
   status.pairs = file.fit.pairs;
   status.held_out_error = file.fit.held_out_error;
+  status.matched = file.fit.matched;
   status.bytes = static_cast<int64_t>(record.file.size());
   status.crc32c = Crc32c(record.file);
   status.put = absl::FromUnixMicros(record.put_us);

@@ -12,7 +12,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr double kDipMax = 0.01;  // mAP below the start
+constexpr double kDipMax = 0.01;  // mAP below the lower end
 // Fewest probes of a half. A fit learns two numbers from it, and knows the other half's gain to about 0.02.
 constexpr int64_t kHalfMin = 50;
 constexpr double kRounding = 1e-12;
@@ -80,9 +80,10 @@ std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ra
   return points;
 }
 
-bool Dips(std::span<const MixturePoint> mixture) {
-  return std::any_of(mixture.begin(), mixture.end(),
-                     [&](const MixturePoint& point) { return point.map < mixture[0].map - kDipMax; });
+bool Dips(std::span<const MixturePoint> mixture, double old_map) {
+  if (mixture.empty()) return false;
+  const double least = std::min(mixture.front().map, std::max(mixture.back().map, old_map)) - kDipMax;
+  return std::any_of(mixture.begin(), mixture.end(), [least](const MixturePoint& point) { return point.map < least; });
 }
 
 void HalvedCounts::Add(size_t probe, const CommonItems::Distances& distances) {
@@ -129,7 +130,8 @@ absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, 
                                                      const CommonItems::Leg& newer, const HalvedCounts& counts,
                                                      std::span<const std::vector<QueryRanking>> plain,
                                                      std::span<const double> shares,
-                                                     std::span<const ProbeTarget> targets, const RankingRun& run) {
+                                                     std::span<const ProbeTarget> targets, double old_map,
+                                                     const RankingRun& run) {
   if (std::min(counts.probes(0), counts.probes(1)) < kHalfMin) {
     return None(StrCat("of the halves of the probes ", counts.probes(0), " and ", counts.probes(1),
                        " have something to find among the common items; ", kHalfMin, " of each are needed"));
@@ -152,11 +154,11 @@ absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, 
     older.calibrations = unseen;
     LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank(older, newer, shares, targets, run));
     report.mixture = PointsOf(ranks, shares);
-    report.dips = Dips(report.mixture);
+    report.dips = Dips(report.mixture, old_map);
     report.map_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.ap; });
     report.cmc1_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.first == 1 ? 1.0 : 0.0; });
     report.wins = report.map_gain.low > 0 && report.cmc1_gain.value >= -kRounding &&
-                  (!report.dips || Dips(PointsOf(plain, shares)));
+                  (!report.dips || Dips(PointsOf(plain, shares), old_map));
     if (!best || MeritOf(report) > MeritOf(*best)) best = std::move(report);
   }
   return best ? *std::move(best) : None(std::move(none_because));

@@ -14,9 +14,12 @@
 
 namespace lightcone::server {
 
-// The points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start.
+// The points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start and its end. An end below
+// what the older generation itself reaches on these items (`old_map`) counts as that much, so that new embeddings of no
+// use are no end to fall to. A map that smooths may rank better than good ones, so that a backfill ends below its
+// start.
 std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares);
-bool Dips(std::span<const MixturePoint> mixture);
+bool Dips(std::span<const MixturePoint> mixture, double old_map);
 
 // Distances of both legs, for two halves of the probes. A hash splits them, so the halves are always the same.
 class HalvedCounts {
@@ -41,11 +44,12 @@ class HalvedCounts {
 };
 
 // Of the kind that gains most. `plain`: the ranks of the same legs by plain distance, by share and probe. `counts`:
-// their distances. CANCELLED.
+// their distances; `old_map`: as of Dips. CANCELLED.
 absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, CommonItems::Leg older,
                                                      const CommonItems::Leg& newer, const HalvedCounts& counts,
                                                      std::span<const std::vector<QueryRanking>> plain,
                                                      std::span<const double> shares,
-                                                     std::span<const ProbeTarget> targets, const RankingRun& run);
+                                                     std::span<const ProbeTarget> targets, double old_map,
+                                                     const RankingRun& run);
 
 }  // namespace lightcone::server

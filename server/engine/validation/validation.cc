@@ -219,9 +219,10 @@ class Validation {
   // Fills the mixture of each way, the verdict, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const PairWays& all, PairReport* pair);
   // Measures mixtures by the plain distance and, if wanted, calibrated; the distances of both queries are on the newer
-  // generation's scale already. Sets `ends` to the measures of a gallery of old items alone and of new items alone.
+  // generation's scale already. `old_map`: mAP of the older generation's own queries on these items. Sets `ends` to the
+  // measures of a gallery of old items alone and of new items alone.
   absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
-                              WayReport* way, MixtureEnds* ends);
+                              double old_map, WayReport* way, MixtureEnds* ends);
   // Measures on the new generation's own items, and fills of_newer_, which pairs need.
   absl::Status MeasureNewer(ValidationReport* report);
   // If the new generation has embedded every item: compares its own queries with those of the generation that serves,
@@ -388,21 +389,23 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
     return absl::OkStatus();
   }
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
+  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, MeasureSelf(common, older.generation));
+  const double old_map = MeanOf(old_self.ap).value;
   std::vector<MixtureEnds> ends(ways.size());
   for (size_t w = 0; w < ways.size(); ++w) {
     run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
     LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
-                                      &pair->ways[w], &ends[w]));
+                                      old_map, &pair->ways[w], &ends[w]));
   }
   for (size_t b = 0; b < all.beside.size(); ++b) {
     const Beside& beside = all.beside[b];
     MixtureEnds unused;
     const CommonItems::Leg both{older.generation, &ways[beside.way].way, {},
                                 &all.self.plain,  beside.fusions,        &beside.likenesses};
-    LC_RETURN_IF_ERROR(MeasureMixture(common, both, {newer_.generation, &newer_self}, &pair->both[b], &unused));
+    LC_RETURN_IF_ERROR(
+        MeasureMixture(common, both, {newer_.generation, &newer_self}, old_map, &pair->both[b], &unused));
   }
   Decide(input_.tolerance, input_.measure, pair);
-  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, MeasureSelf(common, older.generation));
   if (pair->ways.empty()) {
     LC_ASSIGN_OR_RETURN(const ProbeMeasures newer_own, MeasureSelf(common, newer_.generation, &old_self));
     FillOwnGains(input_.measure, newer_own, old_self, pair);
@@ -437,7 +440,8 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
 }
 
 absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonItems::Leg& older,
-                                        const CommonItems::Leg& newer, WayReport* way, MixtureEnds* ends) {
+                                        const CommonItems::Leg& newer, double old_map, WayReport* way,
+                                        MixtureEnds* ends) {
   const bool calibrate = input_.calibrate && way->in_reach && !way->older;
   HalvedCounts counts;
   const auto count = [&](size_t probe, const CommonItems::Distances& distances) { counts.Add(probe, distances); };
@@ -445,10 +449,10 @@ absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonI
                                                     calibrate ? CommonItems::SeeDistances(count) : nullptr));
   *ends = {MeasuresOf(plain.front()), MeasuresOf(plain.back())};
   way->mixture = PointsOf(plain, kShares);
-  way->dips = Dips(way->mixture);
+  way->dips = Dips(way->mixture, old_map);
   if (!calibrate) return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(way->calibration,
-                      MeasureCalibration(common, older, newer, counts, plain, kShares, targets_, run_));
+                      MeasureCalibration(common, older, newer, counts, plain, kShares, targets_, old_map, run_));
   return absl::OkStatus();
 }
 

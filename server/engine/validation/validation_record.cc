@@ -276,7 +276,7 @@ std::string HowRanked(const PairReport& pair) {
   for (const WayReport& way : pair.ways) {
     if (pair.replaced || way.way != pair.chosen || !way.calibrated()) continue;
     return StrCat(", its distances calibrated",
-                  way.dips ? ", without which a partly backfilled gallery would fall below its start" : "");
+                  way.dips ? ", without which a partly backfilled gallery would fall below both its ends" : "");
   }
   return "";
 }
@@ -315,7 +315,7 @@ std::string TextOfBoth(const PairReport& pair) {
                   ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain), TextOfMeasure(way),
                   !pair.both_pass
                       ? StrCat(", which does not pass", pair.verdict == Verdict::kPassed ? "" : " either",
-                               way.dips_in_force() ? ": a partly backfilled gallery falls below its start" : "")
+                               way.dips_in_force() ? ": a partly backfilled gallery falls below both its ends" : "")
                   : pair.verdict == Verdict::kPassed
                       ? ", which passes, too"
                       : StrCat(", which passes: for searches that carry the query's vector by generation ",
@@ -437,7 +437,7 @@ std::string TextOf(const PairReport& pair) {
           StrCat(pair.old_self.cmc1.samples, " probes are too few to exclude a loss beyond the tolerance: put more");
       break;
     default:
-      text += "a partly backfilled gallery would fall below its start";
+      text += "a partly backfilled gallery would fall below both its ends";
   }
   text += TextOfBoth(pair) + TextOfOwn(pair);
   const uint64_t seen = std::min(pair.fitted_pairs, pair.common_items);

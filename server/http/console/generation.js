@@ -45,7 +45,7 @@ export async function update(root, name, which) {
         training.seconds && ['Time', `${count(Math.round(training.seconds))} s`], training.final_loss !== undefined && ['Final loss', number(training.final_loss)], training.seed !== undefined && ['Seed', String(training.seed)]])),
       trained && card('w6', 'Losses', `of training ${trained.id}, by epoch`, losses(trained)),
       adapters.length > 0 && card('w6', 'Adapters', null, table([['From → to'], ['Carries'], ['Fitted from', 'n'], ['Held-out error', 'n'], ['Size', 'n']],
-        adapters.map((a) => [`${a.from} → ${a.to}`, a.direction === 'item' ? 'items' : 'queries', plural(a.pairs, 'pair'), number(a.held_out_error), bytes(a.bytes)]), 'Adapters')),
+        adapters.map((a) => [`${a.from} → ${a.to}`, a.direction === 'item' ? 'items' : 'queries', plural(a.pairs, a.matched ? 'matched pair' : 'pair'), number(a.held_out_error), bytes(a.bytes)]), 'Adapters')),
       card(Object.keys(training).length > 0 && !adapters.length && !trained ? 'w6' : 'w12', 'Manifest', null, h('pre', { tabindex: '0', 'aria-label': 'Manifest' }, JSON.stringify(g.manifest, null, 2)))));
 }
 
