@@ -17,13 +17,20 @@ std::string Line(const char* format, auto... values) {
   return text;
 }
 
+// Figures that only texts have, of a row or a point.
+void AddTextFigures(const auto& of, nlohmann::ordered_json* json) {
+  if (of.p10.has_value()) (*json)["p10"] = *of.p10;
+  if (of.mrr10.has_value()) (*json)["mrr10"] = *of.mrr10;
+  if (of.ndcg10.has_value()) (*json)["ndcg10"] = *of.ndcg10;
+  if (of.recall10.has_value()) (*json)["recall10"] = *of.recall10;
+}
+
 nlohmann::ordered_json CurveJson(const std::vector<BackfillPoint>& curve) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const BackfillPoint& point : curve) {
     nlohmann::ordered_json& one = json.emplace_back();
     one = {{"share", point.share}, {"cmc1", point.cmc1}, {"map", point.map}};
-    if (point.p10.has_value()) one["p10"] = *point.p10;
-    if (point.recall10.has_value()) one["recall10"] = *point.recall10;
+    AddTextFigures(point, &one);
     if (point.embedded.has_value()) one["embedded"] = *point.embedded;
   }
   return json;
@@ -32,8 +39,7 @@ nlohmann::ordered_json CurveJson(const std::vector<BackfillPoint>& curve) {
 nlohmann::ordered_json RowJson(const DemoRow& row) {
   nlohmann::ordered_json json = {
       {"query", row.query}, {"gallery", row.gallery}, {"cmc1", row.cmc1}, {"cmc5", row.cmc5}, {"map", row.map}};
-  if (row.p10.has_value()) json["p10"] = *row.p10;
-  if (row.recall10.has_value()) json["recall10"] = *row.recall10;
+  AddTextFigures(row, &json);
   json["measured_by"] = row.how;
   return json;
 }

@@ -26,8 +26,8 @@ struct DemoAdapter {
 struct BackfillPoint {
   double share = 0;
   double cmc1 = 0, map = 0;
-  std::optional<double> p10 = {}, recall10 = {};  // figures as of DemoRow
-  std::optional<int64_t> embedded = {};           // items that the new model has embedded
+  std::optional<double> p10 = {}, mrr10 = {}, ndcg10 = {}, recall10 = {};  // figures as of DemoRow
+  std::optional<int64_t> embedded = {};                                    // items that the new model has embedded
 };
 
 struct DemoNeighbour {

@@ -354,7 +354,7 @@ absl::Status TextDemo::Backfill() {
       LC_ASSIGN_OR_RETURN(row, MeasureTexts(*client_, AskBoth(), truth_));
     }
     LC_ASSIGN_OR_RETURN(const int64_t embedded, CountReembedded(*client_, kTextGallery, kOldGeneration));
-    return BackfillPoint{0, row.cmc1, row.map, row.p10, row.recall10, embedded};
+    return BackfillPoint{0, row.cmc1, row.map, row.p10, row.mrr10, row.ndcg10, row.recall10, embedded};
   };
   LC_ASSIGN_OR_RETURN(result_.backfill_curve, EmbedByShares(*client_, vectors, items, measure));
   return absl::OkStatus();

@@ -41,12 +41,14 @@ std::string TextBars(const DemoResult& result) {
 
 std::string TextRows(const DemoResult& result) {
   std::string html =
-      "<table><tr><th>queries by</th><th>gallery by</th><th>CMC@1</th><th>P@10</th><th>mAP</th><th>recall@10</th>"
+      "<table><tr><th>queries by</th><th>gallery "
+      "by</th><th>CMC@1</th><th>P@10</th><th>MRR@10</th><th>nDCG@10</th><th>mAP</th><th>recall@10</th>"
       "<th>measured by</th></tr>";
   for (const DemoRow& row : result.rows) {
     html += StrCat("<tr", row.query == "both" ? " class='key'" : "", "><td>", row.query, "</td><td>", row.gallery);
-    html += Printed("</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f</td>", row.cmc1, row.p10.value_or(0), row.map,
-                    row.recall10.value_or(0));
+    html +=
+        Printed("</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f</td>", row.cmc1,
+                row.p10.value_or(0), row.mrr10.value_or(0), row.ndcg10.value_or(0), row.map, row.recall10.value_or(0));
     html += StrCat("<td class='soft'>", EscapeXml(row.how), "</td></tr>");
   }
   return html + "</table>";
@@ -117,7 +119,7 @@ std::string TextDemoHtml(const DemoResult& result) {
   html += TextFacts(result);
   html += "<h2>Before and after</h2>" + TextBars(result) + TextRows(result);
   html += StrCat(
-      "<p class='soft'>CMC@1, P@10 and mAP ask for texts of the query's label. Recall@10 asks for the ten "
+      "<p class='soft'>All but recall@10 ask for texts of the query's label. Recall@10 asks for the ten "
       "texts that the new model itself finds after a full re-embedding. mAP is of ",
       text.map_queries, " queries and counts the first ", text.map_depth,
       " hits.</p><p>The gate: ", EscapeXml(text.gate_summary),

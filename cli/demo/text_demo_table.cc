@@ -20,15 +20,15 @@ std::string TextRowsTable(const DemoResult& result) {
       {"both", "old", "queries that carry the vectors of both models"},
       {"new", "new", "after a full re-embedding"},
   };
-  std::string table = "\n  queries by  gallery by   CMC@1    P@10     mAP  recall@10\n";
-  table += "  ----------  ----------  ------  ------  ------  ---------\n";
+  std::string table = "\n  queries by  gallery by   CMC@1    P@10  MRR@10  nDCG@10     mAP  recall@10\n";
+  table += "  ----------  ----------  ------  ------  ------  -------  ------  ---------\n";
   for (const DemoRow& row : result.rows) {
     const auto* note = std::find_if(std::begin(kTextNotes), std::end(kTextNotes), [&row](const Note& each) {
       return row.query == each.query && row.gallery == each.gallery;
     });
-    table +=
-        Printed("  %-10s  %-10s  %6.3f  %6.3f  %6.3f     %6.3f  %s\n", row.query.c_str(), row.gallery.c_str(), row.cmc1,
-                row.p10.value_or(0), row.map, row.recall10.value_or(0), note == std::end(kTextNotes) ? "" : note->text);
+    table += Printed("  %-10s  %-10s  %6.3f  %6.3f  %6.3f   %6.3f  %6.3f     %6.3f  %s\n", row.query.c_str(),
+                     row.gallery.c_str(), row.cmc1, row.p10.value_or(0), row.mrr10.value_or(0), row.ndcg10.value_or(0),
+                     row.map, row.recall10.value_or(0), note == std::end(kTextNotes) ? "" : note->text);
   }
   return table;
 }

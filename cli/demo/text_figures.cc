@@ -1,6 +1,7 @@
 #include "cli/demo/text_figures.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/status.h"
 
@@ -8,6 +9,9 @@ namespace lightcone::cli {
 namespace {
 
 constexpr int64_t kNearest = 10;
+
+// What a right item at this rank gains (Jarvelin and Kekalainen 2002).
+double GainAt(int64_t rank) { return 1 / std::log2(static_cast<double>(rank) + 1); }
 
 // Sums of the figures over queries.
 class TextSums {
@@ -22,17 +26,23 @@ class TextSums {
     if (relevant == 0) return;
     ++valid_;
     int64_t rank = 0, found = 0, first = 0, within_ten = 0;
-    double precisions = 0;
+    double precisions = 0, gain = 0;
     for (const v1::Hit& hit : result.hits()) {
       ++rank;
       if (truth_.gallery_labels[hit.id().number()] != label) continue;
       precisions += static_cast<double>(++found) / static_cast<double>(rank);
       if (first == 0) first = rank;
-      if (rank <= kNearest) ++within_ten;
+      if (rank > kNearest) continue;
+      ++within_ten;
+      gain += GainAt(rank);
     }
     cmc1_ += first == 1 ? 1 : 0;
     cmc5_ += first >= 1 && first <= 5 ? 1 : 0;
     p10_ += static_cast<double>(within_ten) / static_cast<double>(kNearest);
+    mrr10_ += first >= 1 && first <= kNearest ? 1 / static_cast<double>(first) : 0;
+    double best = 0;
+    for (int64_t i = 1; i <= std::min(relevant, kNearest); ++i) best += GainAt(i);
+    ndcg10_ += gain / best;
     if (!deep) return;
     ++deep_;
     ap_ += precisions / static_cast<double>(relevant);
@@ -45,6 +55,8 @@ class TextSums {
     row.cmc5 = mean(cmc5_, valid_);
     row.map = mean(ap_, deep_);
     row.p10 = mean(p10_, valid_);
+    row.mrr10 = mean(mrr10_, valid_);
+    row.ndcg10 = mean(ndcg10_, valid_);
     row.recall10 = mean(recall_, asked_);
     return row;
   }
@@ -64,7 +76,7 @@ class TextSums {
 
   const TextTruth& truth_;
   int64_t valid_ = 0, deep_ = 0, asked_ = 0;
-  double cmc1_ = 0, cmc5_ = 0, p10_ = 0, ap_ = 0, recall_ = 0;
+  double cmc1_ = 0, cmc5_ = 0, p10_ = 0, mrr10_ = 0, ndcg10_ = 0, ap_ = 0, recall_ = 0;
 };
 
 }  // namespace

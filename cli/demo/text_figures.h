@@ -22,9 +22,9 @@ struct TextTruth {
   int64_t depth = 0;                              // length of these rankings
 };
 
-// Asks what.queries and computes the figures of a row. CMC@1, CMC@5 and P@10 are means over the queries with a relevant
-// item, recall@10 over all. mAP takes the first `depth` of each ranking: items behind count as not found. Query and
-// gallery of the row stay empty. Errors of the server.
+// Asks what.queries and computes the figures of a row: means over the queries with a relevant item, recall@10 over all.
+// mAP takes the first `depth` of each ranking: items behind count as not found. Query and gallery of the row stay
+// empty. Errors of the server.
 absl::StatusOr<DemoRow> MeasureTexts(client::Client& client, const GalleryQueries& what, const TextTruth& truth);
 
 }  // namespace lightcone::cli

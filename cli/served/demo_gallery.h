@@ -26,6 +26,8 @@ struct DemoRow {
   double cmc1 = 0, cmc5 = 0, map = 0;
   std::string how;                      // through which search it was measured
   std::optional<double> p10 = {};       // share of right items among the nearest ten
+  std::optional<double> mrr10 = {};     // mean of 1 / rank of the first right item, 0 where none is among ten
+  std::optional<double> ndcg10 = {};    // nDCG@10, a right item gains 1
   std::optional<double> recall10 = {};  // share of the new model's own nearest ten that are among the nearest ten
 };
 

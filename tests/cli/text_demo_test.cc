@@ -188,7 +188,7 @@ TEST_F(TextDemoTest, TheWholeOfItRunsOnASmallFolder) {
   for (const auto& row : json["rows"]) {
     rows.push_back(StrCat(row["query"].get<std::string>(), " on ", row["gallery"].get<std::string>()));
     row_of[rows.back()] = row;
-    for (const char* figure : {"cmc1", "p10", "map", "recall10"}) {
+    for (const char* figure : {"cmc1", "p10", "mrr10", "ndcg10", "map", "recall10"}) {
       ASSERT_TRUE(row.contains(figure)) << rows.back() << " " << figure;
       EXPECT_GE(row[figure].get<double>(), 0) << rows.back() << " " << figure;
       EXPECT_LE(row[figure].get<double>(), 1) << rows.back() << " " << figure;
