@@ -1,10 +1,12 @@
 // Items expire to the millisecond in every kind of answer, whatever clocks, restarts, rollbacks and backfills do.
 #include <atomic>
+#include <filesystem>
 #include <set>
 #include <thread>
 
 #include "engine_testing.h"
 #include "server/engine/api/options.h"
+#include "snapshot/restore.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -17,10 +19,15 @@ constexpr int64_t kDayMs = 86'400'000;
 class ItemExpiry : public EngineTest {
  protected:
   void SetUp() override { Open(); }
+  void TearDown() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_.path() + "-restored", ignored);
+  }
 
   // An engine whose clocks the test moves. Expired items are removed in the background all the same.
-  void Open() {
-    EngineOptions options = OptionsFor(folder_.path());
+  void Open() { Open(folder_.path()); }
+  void Open(const std::string& folder) {
+    EngineOptions options = OptionsFor(folder);
     options.clock = {[this] { return absl::FromUnixMillis(wall_ms_.load()); },
                      [this] { return absl::Milliseconds(steady_ms_.load()); }};
     engine_ = OpenEngine(options);
@@ -272,6 +279,25 @@ TEST_F(ItemExpiry, AStartUnderAnEarlierClockKnowsWhatHasExpired) {
   ExpectItems(From(6, 9), "not yet");
   steady_ms_ += 7'000;
   ExpectItems({}, "no later than its time from the last start on");
+}
+
+TEST_F(ItemExpiry, ARestoreBringsBackNothingWhoseTimeHasCome) {
+  MakeCollection();
+  WriteItems(1, 5, 2'000);
+  WriteItems(6, 9, 60'000);
+  const auto made = engine_->snapshots().Create("before", "", {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  Pass(2'000);
+  EXPECT_TRUE(Comes([&] { return Removed() == 5; }));
+  const std::string data = folder_.path() + "-restored/data";
+  const auto restored = RestoreSnapshot(made->folder, data);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  engine_.reset();
+  Open(data);
+  ExpectItems(From(6, 9), "the snapshot holds all nine");
+  EXPECT_TRUE(Comes([&] { return Removed() == 5; })) << "their space comes back there, too";
+  Pass(58'000);
+  ExpectItems({}, "the time goes on");
 }
 
 TEST_F(ItemExpiry, SearchesBesideExpiryNeverShowAnExpiredItem) {

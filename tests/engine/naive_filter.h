@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "server/engine/api/types.h"
 #include "server/engine/filter/filter.h"
 
 namespace lightcone::server {
@@ -93,6 +96,19 @@ inline bool Naive(const FilterNode& node, const nlohmann::json& payload) {
     if (holds) return true;
   }
   return false;
+}
+
+// Whole integers are integers, as facets count them.
+inline std::set<FieldValue> NaiveValues(const nlohmann::json& payload, const std::string& field) {
+  std::set<FieldValue> values;
+  for (const nlohmann::json& value : Flat(EndsAt(payload, NaiveKeys(field)))) {
+    if (value.is_string()) values.insert(value.get<std::string>());
+    if (value.is_boolean()) values.insert(value.get<bool>());
+    if (!value.is_number()) continue;
+    const double number = value.get<double>();
+    number == std::floor(number) ? values.insert(static_cast<int64_t>(number)) : values.insert(number);
+  }
+  return values;
 }
 
 }  // namespace lightcone::server

@@ -69,19 +69,6 @@ class Verbs : public EngineTest {
     }
   }
 
-  // Whole integers are integers, as facets count them.
-  static std::set<FieldValue> NaiveValues(const Json& payload, const std::string& field) {
-    std::set<FieldValue> values;
-    for (const Json& value : Flat(EndsAt(payload, NaiveKeys(field)))) {
-      if (value.is_string()) values.insert(value.get<std::string>());
-      if (value.is_boolean()) values.insert(value.get<bool>());
-      if (!value.is_number()) continue;
-      const double number = value.get<double>();
-      number == std::floor(number) ? values.insert(static_cast<int64_t>(number)) : values.insert(number);
-    }
-    return values;
-  }
-
   RandomCases cases_{41};
   std::mt19937 random_{43};
   std::map<uint64_t, Json> payloads_;
