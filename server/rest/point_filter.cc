@@ -226,20 +226,34 @@ absl::StatusOr<FilterNode> EmptyOrNull(const Fields& condition, const char* name
   return wanted ? std::move(node) : Not(std::move(node));
 }
 
+// Of conditions that stand alone, another one beside is refused: it would be lost, and the filter may be one of a
+// deletion.
+absl::Status CheckAlone(const Fields& condition) {
+  constexpr const char* kAll[] = {"has_vector", "has_id",       "nested",     "is_empty",         "is_null",    "match",
+                                  "range",      "values_count", "geo_radius", "geo_bounding_box", "geo_polygon"};
+  constexpr size_t kAlone = 5;  // the first ones
+  for (size_t i = 0; i < kAlone; ++i) {
+    if (condition.Find(kAll[i]) == nullptr) continue;
+    for (size_t j = 0; j < std::size(kAll); ++j) {
+      if (j == i) continue;
+      LC_RETURN_IF_ERROR(condition.Refuse(kAll[j], StrCat("beside ", kAll[i], "; make two conditions of them")));
+    }
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<FilterNode> ConditionFrom(const json& json_condition, VectorNames names, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const Fields condition, Fields::Of(json_condition, path));
   for (const char* group : {"must", "should", "must_not", "min_should"}) {
     if (condition.Find(group) != nullptr) return PointFilterFrom(json_condition, names, path);
   }
+  LC_RETURN_IF_ERROR(CheckAlone(condition));
   if (const json* name = condition.Find("has_vector")) return HasVectorFrom(*name, names, condition.At("has_vector"));
   if (const json* ids = condition.Find("has_id")) return HasIdFrom(*ids, condition.At("has_id"));
   if (const json* nested = condition.Find("nested")) return NestedFrom(*nested, names, condition.At("nested"));
   for (const char* name : {"is_empty", "is_null"}) {
-    if (condition.Find(name) == nullptr) continue;
-    for (const char* other : {"match", "range", "values_count", "geo_radius", "geo_bounding_box", "geo_polygon"}) {
-      LC_RETURN_IF_ERROR(condition.Refuse(other, StrCat("beside ", name, "; make two conditions of them")));
-    }
-    return EmptyOrNull(condition, name);
+    if (condition.Find(name) != nullptr) return EmptyOrNull(condition, name);
   }
   if (condition.Find("key") == nullptr) {
     return InvalidField(
@@ -294,8 +308,12 @@ absl::StatusOr<std::vector<FilterNode>> ConditionsFrom(const json& conditions, V
   return nodes;
 }
 
+// Conditions of a node; long lists count as several, because choices copy them.
 size_t NodesOf(const FilterNode& node) {
-  size_t nodes = 1;
+  constexpr size_t kListed = 64;
+  size_t listed = node.values.size() + node.ids.size();
+  for (const GeoRing& ring : node.rings) listed += ring.points.size();
+  size_t nodes = 1 + listed / kListed;
   for (const FilterNode& child : node.children) nodes += NodesOf(child);
   return nodes;
 }

@@ -54,7 +54,7 @@ class Places {
       ring.points.push_back(corner);
     }
     ring.points.push_back(ring.points.front());
-    SetBounds(&ring);
+    Prepare(&ring);
     return ring;
   }
   FilterNode Region(const std::string& field) {
@@ -82,8 +82,8 @@ class Places {
 };
 
 GeoRing RingOf(std::vector<GeoPoint> points) {
-  GeoRing ring{std::move(points), {}};
-  SetBounds(&ring);
+  GeoRing ring{.points = std::move(points)};
+  Prepare(&ring);
   return ring;
 }
 

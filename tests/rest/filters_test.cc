@@ -103,6 +103,12 @@ TEST(RestFilter, ChoicesWithinChoicesAreRefusedBeforeTheyFillTheMemory) {
 TEST(RestFilter, AConditionBesideIsEmptyIsNotLost) {
   const json filter = json::parse(R"({"must": [{"is_empty": {"key": "a"}, "match": {"value": 1}}]})");
   EXPECT_THAT(MessageOf(FilterOf(filter).status()), HasSubstr("filter.must[0].match"));
+  for (const char* alone : {R"({"has_vector": "", "key": "a", "match": {"value": 1}})",
+                            R"({"has_id": [1], "key": "a", "match": {"value": 1}})",
+                            R"({"nested": {"key": "a", "filter": {}}, "key": "a", "match": {"value": 1}})"}) {
+    const json two = {{"must", json::array({json::parse(alone)})}};
+    EXPECT_THAT(MessageOf(FilterOf(two).status()), HasSubstr("filter.must[0].match")) << alone;
+  }
 }
 
 TEST(RestFilter, WhatIsWrongIsNamedWithItsPlace) {

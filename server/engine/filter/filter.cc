@@ -282,9 +282,9 @@ struct Checker {
       GeoRing& ring = node.rings[i];
       const std::string name = StrCat(where, i == 0 ? ".exterior" : StrCat(".interiors[", i - 1, "]"), ".points");
       points += ring.points.size();
-      if (points > kFilterValuesMax) {
+      if (points > kFilterPointsMax) {
         return InvalidField(name, StrCat(ring.points.size(), " long"),
-                            StrCat("at most ", kFilterValuesMax, " points of polygons in a filter"));
+                            StrCat("at most ", kFilterPointsMax, " points of polygons in a filter"));
       }
       for (size_t j = 0; j < ring.points.size(); ++j) {
         LC_RETURN_IF_ERROR(CheckPlace(ring.points[j], StrCat(name, "[", j, "]")));
@@ -297,7 +297,7 @@ struct Checker {
                                                                                     : "the last is not the first"),
             StrCat("at least ", kRingPointsMin, " places, the last of them the first"));
       }
-      SetBounds(&ring);
+      Prepare(&ring);
     }
     return absl::OkStatus();
   }

@@ -23,9 +23,10 @@ inline constexpr std::string_view kUncertaintyField = "$uncertainty";
 
 // Most conditions of a filter, groups included.
 inline constexpr int kFilterNodesMax = 1024;
-// Most values, most ids and most points of polygons, of all lists of a filter together: a row is compared with each.
+// Most values, and most ids, of all lists of a filter together: a row is compared with each.
 inline constexpr size_t kFilterValuesMax = 65'536;
-inline constexpr size_t kFilterWordsMax = 1'024;  // most words of one condition
+inline constexpr size_t kFilterPointsMax = 10'000;  // most points of all polygons of a filter together
+inline constexpr size_t kFilterWordsMax = 1'024;    // most words of one condition
 
 struct FilterNode {
   // kValuesCount: the number of values at the path, none of them if the field is absent or null, and one for each

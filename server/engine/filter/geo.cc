@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 #include "base/dcheck.h"
 #include "nlohmann/json.hpp"
@@ -53,11 +54,25 @@ bool Holds(const GeoRect& rect, const GeoPoint& point) {
   return point.lon >= rect.west && point.lon <= rect.east && point.lat >= rect.south && point.lat <= rect.north;
 }
 
-// Twice the area of the triangle of three points: above 0 where they turn left. The products of close values keep
-// eleven more bits than doubles have.
-long double Turn(const GeoPoint& a, const GeoPoint& b, const GeoPoint& c) {
+// Twice the area of the triangle of three points: above 0 where they turn left. Where doubles cannot tell its sign, as
+// the products are close, longer numbers are asked, which keep eleven bits more on most machines.
+double Turn(const GeoPoint& a, const GeoPoint& b, const GeoPoint& c) {
+  constexpr double kError = 4e-16;  // of the products' sizes, and more
+  const double left = (b.lon - a.lon) * (c.lat - a.lat), right = (b.lat - a.lat) * (c.lon - a.lon);
+  const double turn = left - right;
+  if (std::abs(turn) > kError * (std::abs(left) + std::abs(right))) return turn;
   const long double ax = a.lon, ay = a.lat;
-  return (b.lon - ax) * (c.lat - ay) - (b.lat - ay) * (c.lon - ax);
+  return static_cast<double>((b.lon - ax) * (c.lat - ay) - (b.lat - ay) * (c.lon - ax));
+}
+
+constexpr size_t kBandsMax = 256, kPointsPerBand = 4;
+
+// Rises with the latitude.
+size_t BandOf(const GeoRing& ring, double lat) {
+  const size_t bands = ring.band_begins.size() - 1;
+  const double height = ring.bounds.north - ring.bounds.south;
+  const double place = height > 0 ? (lat - ring.bounds.south) / height * static_cast<double>(bands) : 0;
+  return place <= 0 ? 0 : std::min(bands - 1, static_cast<size_t>(place));
 }
 
 enum class RingSide { kOutside, kEdge, kInside };
@@ -66,10 +81,11 @@ enum class RingSide { kOutside, kEdge, kInside };
 RingSide SideOf(const GeoPoint& point, const GeoRing& ring) {
   if (!Holds(ring.bounds, point)) return RingSide::kOutside;
   bool inside = false;
-  for (size_t i = 0; i + 1 < ring.points.size(); ++i) {
-    const GeoPoint &a = ring.points[i], &b = ring.points[i + 1];
+  const size_t band = BandOf(ring, point.lat);
+  for (uint32_t e = ring.band_begins[band]; e < ring.band_begins[band + 1]; ++e) {
+    const GeoPoint &a = ring.points[ring.band_edges[e]], &b = ring.points[ring.band_edges[e] + 1];
     if (std::max(a.lat, b.lat) < point.lat || std::min(a.lat, b.lat) > point.lat) continue;
-    const long double turn = Turn(a, b, point);
+    const double turn = Turn(a, b, point);
     const bool between = point.lon >= std::min(a.lon, b.lon) && point.lon <= std::max(a.lon, b.lon);
     if (turn == 0 && between) return RingSide::kEdge;
     const bool up = a.lat <= point.lat && b.lat > point.lat, down = b.lat <= point.lat && a.lat > point.lat;
@@ -86,11 +102,28 @@ bool Touches(const GeoPoint& a, const GeoPoint& b, const GeoRect& rect) {
   int left = 0, right = 0;
   for (const GeoPoint& corner : {GeoPoint{rect.west, rect.south}, GeoPoint{rect.east, rect.south},
                                  GeoPoint{rect.east, rect.north}, GeoPoint{rect.west, rect.north}}) {
-    const long double turn = Turn(a, b, corner);
+    const double turn = Turn(a, b, corner);
     left += turn >= 0;
     right += turn <= 0;
   }
   return left > 0 && right > 0;
+}
+
+// Whether an edge of a ring has a point in a rectangle.
+bool EdgeTouches(const GeoRing& ring, const GeoRect& rect) {
+  const GeoRect& bounds = ring.bounds;
+  if (bounds.west > rect.east || bounds.east < rect.west || bounds.south > rect.north || bounds.north < rect.south) {
+    return false;
+  }
+  const uint32_t begin = ring.band_begins[BandOf(ring, rect.south)];
+  const uint32_t end = ring.band_begins[BandOf(ring, rect.north) + 1];
+  // A long edge is in many bands.
+  const bool by_bands = end - begin < ring.points.size();
+  for (uint32_t i = 0; i < (by_bands ? end - begin : ring.points.size() - 1); ++i) {
+    const uint32_t edge = by_bands ? ring.band_edges[begin + i] : i;
+    if (Touches(ring.points[edge], ring.points[edge + 1], rect)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -121,7 +154,7 @@ bool IsInBox(const GeoPoint& point, const GeoPoint& top_left, const GeoPoint& bo
   return top_left.lon <= bottom_right.lon ? east && west : east || west;
 }
 
-void SetBounds(GeoRing* ring) {
+void Prepare(GeoRing* ring) {
   ring->bounds = {180, 90, -180, -90};
   for (const GeoPoint& point : ring->points) {
     ring->bounds.west = std::min(ring->bounds.west, point.lon);
@@ -129,6 +162,19 @@ void SetBounds(GeoRing* ring) {
     ring->bounds.east = std::max(ring->bounds.east, point.lon);
     ring->bounds.north = std::max(ring->bounds.north, point.lat);
   }
+  const size_t bands = std::clamp<size_t>(ring->points.size() / kPointsPerBand, 1, kBandsMax);
+  ring->band_begins.assign(bands + 1, 0);
+  const auto visit = [ring](const auto& of_edge) {
+    for (size_t i = 0; i + 1 < ring->points.size(); ++i) {
+      const auto [low, high] = std::minmax(ring->points[i].lat, ring->points[i + 1].lat);
+      for (size_t band = BandOf(*ring, low); band <= BandOf(*ring, high); ++band) of_edge(band, i);
+    }
+  };
+  visit([ring](size_t band, size_t) { ++ring->band_begins[band + 1]; });
+  std::partial_sum(ring->band_begins.begin(), ring->band_begins.end(), ring->band_begins.begin());
+  ring->band_edges.resize(ring->band_begins.back());
+  std::vector<uint32_t> next(ring->band_begins.begin(), ring->band_begins.end() - 1);
+  visit([&](size_t band, size_t edge) { ring->band_edges[next[band]++] = static_cast<uint32_t>(edge); });
 }
 
 bool IsInPolygon(const GeoPoint& point, const std::vector<GeoRing>& rings) {
@@ -169,13 +215,8 @@ GeoOverlap OverlapWithBox(const GeoRect& rect, const GeoPoint& top_left, const G
 GeoOverlap OverlapWithPolygon(const GeoRect& rect, const std::vector<GeoRing>& rings) {
   LC_DCHECK(!rings.empty());
   const GeoRect wide = Widened(rect);
-  for (const GeoRing& ring : rings) {
-    const GeoRect& bounds = ring.bounds;
-    const bool apart =
-        bounds.west > wide.east || bounds.east < wide.west || bounds.south > wide.north || bounds.north < wide.south;
-    for (size_t i = 0; !apart && i + 1 < ring.points.size(); ++i) {
-      if (Touches(ring.points[i], ring.points[i + 1], wide)) return GeoOverlap::kPart;
-    }
+  if (std::any_of(rings.begin(), rings.end(), [&wide](const GeoRing& ring) { return EdgeTouches(ring, wide); })) {
+    return GeoOverlap::kPart;
   }
   // No edge divides the rectangle, so that one of its places tells of all.
   const GeoPoint middle{(rect.west + rect.east) / 2, (rect.south + rect.north) / 2};

@@ -1,6 +1,7 @@
 // Places on the earth as filters see them. Threads: pure functions.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -38,13 +39,16 @@ struct GeoRect {
 // degrees.
 struct GeoRing {
   std::vector<GeoPoint> points;
-  GeoRect bounds;  // least rectangle around the points; set by SetBounds
+  // Set by Prepare: the least rectangle around the points, and the edges by bands of latitude, so that a place is held
+  // against few of them. Those of band i are at band_begins[i] .. band_begins[i + 1]; edge j leads from point j on.
+  GeoRect bounds = {};
+  std::vector<uint32_t> band_begins = {}, band_edges = {};
 };
-void SetBounds(GeoRing* ring);
+void Prepare(GeoRing* ring);
 
-// Whether a place lies in the first ring and in none of the others, which are holes. All rings' edges belong to it. Any
-// even number of turns around a place is outside (even-odd rule). REQUIRES: SetBounds was called for the rings; at
-// least one ring.
+// Whether a place lies in the first ring and in none of the others, which are holes. Corners and edges along meridians
+// and parallels belong to the polygon; on other edges few places can be told, as doubles have a grid. Any even number
+// of turns around a place is outside (even-odd rule). REQUIRES: Prepare was called for the rings; at least one ring.
 bool IsInPolygon(const GeoPoint& point, const std::vector<GeoRing>& rings);
 
 // How many places of a rectangle meet a condition. kPart also where rounding leaves it open.
