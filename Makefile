@@ -66,9 +66,11 @@ fuzz:
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers
 	tests/fuzz/run.sh build/fuzz/bin/fuzz $(FUZZ_SECONDS) $(JOBS)
 
-# Stock Qdrant clients of npm against a server that is started for them. Needs node 20 and npm's registry.
+# Stock Qdrant clients of npm against a server that is started for them, and backups in a bucket of npm's s3rver. Needs
+# node 20 and npm's registry.
 interop: build
 	tests/interop/run.sh build
+	tests/interop/s3.sh build
 
 asan:
 	deploy/install-deps.sh build test
@@ -82,7 +84,7 @@ tsan:
 	cmake --preset tsan
 	cmake --build build/tsan -j $(JOBS) --target tsan_tests
 	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" \
-	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -L 'engine|store|index'
+	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -L 'engine|store|index|trace'
 
 # Whether the tests of recall see each mechanism that is taken away, one after the other.
 mutants:

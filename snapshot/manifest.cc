@@ -11,7 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kManifestBytesMax = int64_t{64} << 20;
 constexpr size_t kNameBytesMax = 128;
 
 // Reads typed fields; remembers the first that is missing or of another type.
@@ -179,7 +178,7 @@ absl::StatusOr<SnapshotManifest> DecodeSnapshotManifest(std::string_view text, s
 
 absl::StatusOr<SnapshotManifest> ReadSnapshotManifest(const std::string& folder) {
   const std::string path = StrCat(folder, "/", kSnapshotManifestName);
-  const absl::StatusOr<std::string> text = ReadFile(path, kManifestBytesMax);
+  const absl::StatusOr<std::string> text = ReadFile(path, kSnapshotManifestBytesMax);
   if (absl::IsNotFound(text.status())) {
     return DataLoss(StrCat("'", folder, "' is no whole snapshot: it has no ", kSnapshotManifestName));
   }

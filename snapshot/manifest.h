@@ -15,6 +15,7 @@ namespace lightcone {
 inline constexpr uint64_t kSnapshotFormat = 1;
 inline constexpr char kSnapshotManifestName[] = "manifest.json";
 inline constexpr char kSnapshotDataName[] = "data";  // folder of the files, beside the manifest
+inline constexpr int64_t kSnapshotManifestBytesMax = int64_t{64} << 20;
 inline constexpr size_t kSnapshotPathBytesMax = 90;  // length of a file's path, as an archive's header can name it
 
 struct SnapshotFile {

@@ -31,25 +31,34 @@ absl::Status ReadInChunks(const std::string& path, const std::function<absl::Sta
   return status;
 }
 
-absl::Status ReadOne(const std::string& path, const SnapshotFile& file, SnapshotSink& sink,
+absl::Status ReadOne(const FileSource& source, const SnapshotFile& file, SnapshotSink& sink,
                      const std::function<bool()>& cancelled) {
   bool skip = false;
   LC_RETURN_IF_ERROR(sink.Open(file, &skip));
   if (skip) return absl::OkStatus();
   FileCheck check(file);
-  absl::Status read = ReadInChunks(path, [&](std::string_view bytes) -> absl::Status {
-    if (cancelled && cancelled()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
-    check.Add(bytes);
-    return sink.Write(bytes);
+  absl::Status taken;
+  absl::Status read = source.bytes(file, [&](std::string_view bytes) {
+    if (cancelled && cancelled()) {
+      taken = MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
+    } else {
+      check.Add(bytes);
+      taken = sink.Write(bytes);
+    }
+    return taken;
   });
-  if (absl::IsNotFound(read)) return DataLoss(StrCat("file '", file.path, "' is missing"));
-  LC_RETURN_IF_ERROR(read);
-  LC_RETURN_IF_ERROR(check.Finish());
-  return sink.Close();
+  LC_RETURN_IF_ERROR(taken);  // What the sink lacks is no fault of the file.
+  if (absl::IsNotFound(read)) read = DataLoss(StrCat("file '", file.path, "' is missing"));
+  if (read.ok()) read = check.Finish();
+  if (read.ok()) return sink.Close();
+  if (!source.key || !absl::IsDataLoss(read)) return read;
+  return DataLoss(StrCat(MessageOf(read), " (object '", source.key(file), "')"));
 }
 
-std::string PathOf(const std::string& folder, const SnapshotFile& file) {
-  return StrCat(folder, "/", kSnapshotDataName, "/", file.path);
+FileSource FilesIn(const std::string& folder) {
+  return {.bytes = [folder](const SnapshotFile& file, const TakeBytes& take) {
+    return ReadInChunks(StrCat(folder, "/", kSnapshotDataName, "/", file.path), take);
+  }};
 }
 
 }  // namespace
@@ -77,29 +86,40 @@ absl::StatusOr<SnapshotFile> ChecksumFile(const std::string& path) {
   return out;
 }
 
-absl::Status ReadSnapshot(const std::string& folder, const SnapshotManifest& manifest, SnapshotSink& sink,
-                          const std::function<bool()>& cancelled) {
+absl::Status ReadSnapshotFiles(const FileSource& source, const SnapshotManifest& manifest, SnapshotSink& sink,
+                               const std::function<bool()>& cancelled) {
   for (const SnapshotFile& file : manifest.files) {
-    LC_RETURN_IF_ERROR(
-        Annotate(ReadOne(PathOf(folder, file), file, sink, cancelled), StrCat("snapshot '", manifest.name, "'")));
+    LC_RETURN_IF_ERROR(Annotate(ReadOne(source, file, sink, cancelled), StrCat("snapshot '", manifest.name, "'")));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<SnapshotManifest> VerifySnapshot(const std::string& folder, const std::function<bool()>& cancelled) {
-  LC_ASSIGN_OR_RETURN(SnapshotManifest manifest, ReadSnapshotManifest(folder));
+absl::Status VerifySnapshotFiles(const FileSource& source, const SnapshotManifest& manifest,
+                                 const std::function<bool()>& cancelled) {
   NoSink sink;
   std::string faults;
   int count = 0;
   for (const SnapshotFile& file : manifest.files) {
-    const absl::Status read = ReadOne(PathOf(folder, file), file, sink, cancelled);
-    if (absl::IsCancelled(read)) return read;
+    const absl::Status read = ReadOne(source, file, sink, cancelled);
+    if (absl::IsCancelled(read) || absl::IsUnavailable(read)) return read;
+    if (source.key && !read.ok() && !absl::IsDataLoss(read)) return read;
     if (read.ok() || ++count > kFaultsMax) continue;
     faults += StrCat(faults.empty() ? "" : "; ", MessageOf(read));
   }
-  if (count == 0) return manifest;
+  if (count == 0) return absl::OkStatus();
   const std::string more = count > kFaultsMax ? StrCat("; and ", count - kFaultsMax, " more") : "";
   return DataLoss(StrCat("snapshot '", manifest.name, "' is damaged: ", faults, more));
+}
+
+absl::Status ReadSnapshot(const std::string& folder, const SnapshotManifest& manifest, SnapshotSink& sink,
+                          const std::function<bool()>& cancelled) {
+  return ReadSnapshotFiles(FilesIn(folder), manifest, sink, cancelled);
+}
+
+absl::StatusOr<SnapshotManifest> VerifySnapshot(const std::string& folder, const std::function<bool()>& cancelled) {
+  LC_ASSIGN_OR_RETURN(SnapshotManifest manifest, ReadSnapshotManifest(folder));
+  LC_RETURN_IF_ERROR(VerifySnapshotFiles(FilesIn(folder), manifest, cancelled));
+  return manifest;
 }
 
 }  // namespace lightcone

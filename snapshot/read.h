@@ -30,13 +30,32 @@ class FileCheck {
 // The checksum of a file with its size. Errors as ReadFile.
 absl::StatusOr<SnapshotFile> ChecksumFile(const std::string& path);
 
+// Hands the bytes of one file to `take`, piece by piece. NOT_FOUND when the file is missing; the errors of `take`.
+using TakeBytes = std::function<absl::Status(std::string_view bytes)>;
+using FileBytes = std::function<absl::Status(const SnapshotFile& file, const TakeBytes& take)>;
+
+// Where a snapshot's files are read from.
+struct FileSource {
+  FileBytes bytes;
+  // Set for a store's objects: gives the key that faults name. An error of `bytes` other than NOT_FOUND and DATA_LOSS
+  // then says nothing of one file: a refusal may be of all.
+  std::function<std::string(const SnapshotFile& file)> key = {};
+};
+
 // Hands every file to `sink`, with size and checksum compared. DATA_LOSS names the first file that differs or is
-// missing; CANCELLED soon after `cancelled` says so; the sink's errors.
+// missing; CANCELLED soon after `cancelled` says so; the errors of the source and of the sink.
+absl::Status ReadSnapshotFiles(const FileSource& source, const SnapshotManifest& manifest, SnapshotSink& sink,
+                               const std::function<bool()>& cancelled);
+// Reads every file. DATA_LOSS names every file that differs or is missing (at most 16), with its fault. An error that
+// says nothing of the files, like a lost connection, ends the reading.
+absl::Status VerifySnapshotFiles(const FileSource& source, const SnapshotManifest& manifest,
+                                 const std::function<bool()>& cancelled);
+
+// The same of a folder.
 absl::Status ReadSnapshot(const std::string& folder, const SnapshotManifest& manifest, SnapshotSink& sink,
                           const std::function<bool()>& cancelled = {});
 
-// Reads the manifest and every file. DATA_LOSS names every file that differs or is missing (at most 16), with its
-// fault; else as ReadSnapshotManifest.
+// Reads the manifest, then as VerifySnapshotFiles.
 absl::StatusOr<SnapshotManifest> VerifySnapshot(const std::string& folder, const std::function<bool()>& cancelled = {});
 
 }  // namespace lightcone

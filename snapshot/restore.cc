@@ -84,12 +84,10 @@ absl::Status CheckTarget(const std::string& data_folder) {
 
 }  // namespace
 
-absl::StatusOr<SnapshotManifest> RestoreSnapshot(const std::string& source, const std::string& data_folder,
-                                                 const std::function<bool()>& cancelled) {
+absl::StatusOr<SnapshotManifest> RestoreFrom(const RestoreSource& source, const std::string& data_folder) {
   LC_RETURN_IF_ERROR(CheckTarget(data_folder));
   std::error_code error;
-  const bool folder = fs::is_directory(source, error);
-  LC_ASSIGN_OR_RETURN(SnapshotManifest manifest, Verify(source, folder, cancelled));
+  LC_ASSIGN_OR_RETURN(SnapshotManifest manifest, source.check());
   fs::path place = fs::absolute(data_folder, error).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();
   const std::string parent = place.parent_path().string();
@@ -97,7 +95,7 @@ absl::StatusOr<SnapshotManifest> RestoreSnapshot(const std::string& source, cons
   fs::remove_all(partial, error);  // of a restore that was killed
   if (error) return ErrnoStatus(error.value(), "remove", partial);
   absl::Status made = MakePrivateFolder(partial);
-  if (made.ok()) made = Unpack(source, folder, manifest, partial, cancelled);
+  if (made.ok()) made = source.unpack(manifest, partial);
   if (made.ok()) made = SyncFolders(partial);
   if (made.ok()) {
     fs::rename(partial, place, error);
@@ -109,6 +107,16 @@ absl::StatusOr<SnapshotManifest> RestoreSnapshot(const std::string& source, cons
   }
   LC_RETURN_IF_ERROR(SyncFolder(parent));
   return manifest;
+}
+
+absl::StatusOr<SnapshotManifest> RestoreSnapshot(const std::string& source, const std::string& data_folder,
+                                                 const std::function<bool()>& cancelled) {
+  std::error_code error;
+  const bool folder = fs::is_directory(source, error);
+  return RestoreFrom({.check = [&] { return Verify(source, folder, cancelled); },
+                      .unpack = [&](const SnapshotManifest& manifest,
+                                    const std::string& to) { return Unpack(source, folder, manifest, to, cancelled); }},
+                     data_folder);
 }
 
 }  // namespace lightcone

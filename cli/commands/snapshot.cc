@@ -1,4 +1,4 @@
-// lightcone snapshot create | list | delete | verify | download | upload | copy, lightcone restore
+// lightcone snapshot create | list | delete | verify | download | upload | copy | prune, lightcone restore
 #include "cli/commands/snapshot.h"
 
 #include <memory>
@@ -6,12 +6,14 @@
 
 #include "base/status.h"
 #include "cli/command_table.h"
+#include "cli/commands/snapshot_s3.h"
 #include "cli/interrupt.h"
 #include "cli/table.h"
 #include "client/snapshots.h"
 #include "google/protobuf/util/time_util.h"
 #include "snapshot/copy.h"
 #include "snapshot/restore.h"
+#include "snapshot/s3/access.h"
 
 namespace lightcone::cli {
 namespace {
@@ -20,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 struct SnapshotFlags {
   std::string name, file, folder, request_id;
+  S3Flags s3;
 };
 
 absl::StatusOr<std::unique_ptr<client::SnapshotClient>> ConnectForSnapshots(Context& context) {
@@ -78,7 +81,8 @@ absl::Status RunCreateSnapshot(Context& context, const SnapshotFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunListSnapshots(Context& context, const SnapshotFlags&) {
+absl::Status RunListSnapshots(Context& context, const SnapshotFlags& flags) {
+  if (!flags.folder.empty()) return ListInS3(context, flags.folder, flags.s3);
   LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
   LC_ASSIGN_OR_RETURN(const v1::ListSnapshotsResponse all, client->List());
   Json json = Json::array();
@@ -99,6 +103,7 @@ absl::Status RunDeleteSnapshot(Context& context, const SnapshotFlags& flags) {
 }
 
 absl::Status RunVerifySnapshot(Context& context, const SnapshotFlags& flags) {
+  if (IsS3Url(flags.name)) return VerifyInS3(context, flags.name, flags.s3);
   LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
   LC_ASSIGN_OR_RETURN(const v1::VerifySnapshotResponse verified, client->Verify(flags.name, context.Waiting()));
   ShowSnapshot(context, verified.snapshot());
@@ -128,10 +133,14 @@ absl::Status RunUploadSnapshot(Context& context, const SnapshotFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunCopySnapshot(Context& context, const SnapshotFlags& flags) {
+absl::StatusOr<SnapshotCopy> CopyTo(const SnapshotFlags& flags) {
+  if (IsS3Url(flags.folder)) return CopyToS3(flags.name, flags.folder, flags.s3);
   const StopOnInterrupt interrupt;
-  LC_ASSIGN_OR_RETURN(const SnapshotCopy copy,
-                      CopySnapshot(flags.name, flags.folder, [&interrupt] { return interrupt.flag()->load(); }));
+  return CopySnapshot(flags.name, flags.folder, [&interrupt] { return interrupt.flag()->load(); });
+}
+
+absl::Status RunCopySnapshot(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const SnapshotCopy copy, CopyTo(flags));
   context.Show(
       {{"snapshot", copy.manifest.name},
        {"copied_files", copy.copied_files},
@@ -143,10 +152,18 @@ absl::Status RunCopySnapshot(Context& context, const SnapshotFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunRestoreSnapshot(Context& context, const SnapshotFlags& flags) {
+absl::Status RunPruneSnapshots(Context& context, const SnapshotFlags& flags) {
+  return PruneInS3(context, flags.folder, flags.s3);
+}
+
+absl::StatusOr<SnapshotManifest> RestoreInto(const SnapshotFlags& flags) {
+  if (IsS3Url(flags.name)) return RestoreFromS3(flags.name, flags.folder, flags.s3);
   const StopOnInterrupt interrupt;
-  LC_ASSIGN_OR_RETURN(const SnapshotManifest manifest,
-                      RestoreSnapshot(flags.name, flags.folder, [&interrupt] { return interrupt.flag()->load(); }));
+  return RestoreSnapshot(flags.name, flags.folder, [&interrupt] { return interrupt.flag()->load(); });
+}
+
+absl::Status RunRestoreSnapshot(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const SnapshotManifest manifest, RestoreInto(flags));
   uint64_t items = 0;
   for (const SnapshotCollection& one : manifest.collections) items += one.items;
   context.Show({{"snapshot", manifest.name},
@@ -175,10 +192,18 @@ void AddSnapshot(CLI::App& root, Context& context) {
           create->add_option("name", flags->name, "Name of the snapshot; default: a name of the present time");
           AddRequestId(create, &flags->request_id);
         }},
-       {"list", "List the snapshots of the server, damaged ones too", &RunListSnapshots,
-        [](CLI::App*, SnapshotFlags*) {}},
+       {"list", "List the snapshots of the server, or of a place in a bucket, damaged ones too", &RunListSnapshots,
+        [](CLI::App* list, SnapshotFlags* flags) {
+          list->add_option("from", flags->folder, "s3://BUCKET/PREFIX; default: the server");
+          AddS3Access(list, &flags->s3);
+        }},
        {"delete", "Delete a snapshot", &RunDeleteSnapshot, &AddSnapshotName},
-       {"verify", "Read every byte of a snapshot, and name what is damaged", &RunVerifySnapshot, &AddSnapshotName},
+       {"verify", "Read every byte of a snapshot, and name what is damaged", &RunVerifySnapshot,
+        [](CLI::App* verify, SnapshotFlags* flags) {
+          verify->add_option("name", flags->name, "Name of the server's snapshot, or s3://BUCKET/PREFIX/NAME")
+              ->required();
+          AddS3Access(verify, &flags->s3);
+        }},
        {"download", "Write a snapshot to a file, as one tar archive", &RunDownloadSnapshot,
         [](CLI::App* download, SnapshotFlags* flags) {
           AddSnapshotName(download, flags);
@@ -189,10 +214,18 @@ void AddSnapshot(CLI::App& root, Context& context) {
           upload->add_option("file", flags->file, "File that `snapshot download` wrote")->required();
           upload->add_option("--name", flags->name, "Name of the snapshot on the server; default: the archive's");
         }},
-       {"copy", "Copy a snapshot's folder to another folder, without the files that are there already",
-        &RunCopySnapshot, [](CLI::App* copy, SnapshotFlags* flags) {
+       {"copy", "Copy a snapshot's folder to another folder or a bucket, without the files that are there already",
+        &RunCopySnapshot,
+        [](CLI::App* copy, SnapshotFlags* flags) {
           copy->add_option("snapshot", flags->name, "Folder of the snapshot on this machine")->required();
-          copy->add_option("to", flags->folder, "Folder that holds the copies")->required();
+          copy->add_option("to", flags->folder, "Folder that holds the copies, or s3://BUCKET/PREFIX")->required();
+          AddS3Access(copy, &flags->s3);
+        }},
+       {"prune", "Delete the oldest snapshots of a place in a bucket, and the files that no other snapshot there needs",
+        &RunPruneSnapshots, [](CLI::App* prune, SnapshotFlags* flags) {
+          prune->add_option("from", flags->folder, "s3://BUCKET/PREFIX")->required();
+          AddS3Retention(prune, &flags->s3);
+          AddS3Access(prune, &flags->s3);
         }}});
 }
 
@@ -201,9 +234,12 @@ void AddRestore(CLI::App& root, Context& context) {
       root, context,
       {{"restore", "Make a data folder of a snapshot, without a server", &RunRestoreSnapshot,
         [](CLI::App* restore, SnapshotFlags* flags) {
-          restore->add_option("snapshot", flags->name, "Folder of a snapshot, or a file that `snapshot download` wrote")
+          restore
+              ->add_option("snapshot", flags->name,
+                           "Folder of a snapshot, a file that `snapshot download` wrote, or s3://BUCKET/PREFIX/NAME")
               ->required();
           restore->add_option("--data", flags->folder, "Data folder to make; it must be missing or empty")->required();
+          AddS3Access(restore, &flags->s3);
         }}});
 }
 
