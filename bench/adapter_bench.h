@@ -12,18 +12,21 @@ namespace lightcone::bench {
 
 // Medians over interleaved rounds, one thread.
 struct AdapterFigures {
-  double item_us = 0;       // a candidate, in batches of `rows`
-  double blas_us = 0;       // a candidate, three sgemm calls: in x width, width x out, in x out
-  double share = 0;         // median of the rounds' quotients blas / item
-  double share_spread = 0;  // (max - min) / median of them
-  double query_us = 0;      // ApplyOne
-  std::string target;       // instruction set in use
+  double item_us = 0;        // a candidate, in batches of `rows`
+  double blas_us = 0;        // a candidate, sgemm calls: in x out, and with hidden units in x width and width x out
+  double share = 0;          // median of the rounds' quotients blas / item
+  double share_spread = 0;   // (max - min) / median of them
+  double query_us = 0;       // ApplyOne
+  double blas_query_us = 0;  // the same products for one row
+  std::string target;        // instruction set in use
 };
 
 struct AdapterBenchOptions {
-  int dimension = 128;                           // in and out
-  AdapterKind kind = AdapterKind::kResidualMlp;  // or kKernel
-  int width = 512;
+  int dimension = 128;                           // of the input
+  int output_dimension = 0;                      // 0: that of the input
+  AdapterKind kind = AdapterKind::kResidualMlp;  // or kKernel, or kAffine
+  AdapterDirection direction = AdapterDirection::kItem;
+  int width = 512;           // 0 for kAffine
   std::size_t rows = 1'000;  // candidates of one re-ranking
   int rounds = 31;
 };

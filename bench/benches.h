@@ -33,7 +33,11 @@ absl::Status BenchIngest(const BenchOptions& options, Report& report);    // sea
 absl::Status BenchRebuild(const BenchOptions& options, Report& report);   // and during a rebuild of the gallery
 absl::Status BenchPrograms(const BenchOptions& options, Report& report);  // starts and memory without items
 absl::Status BenchStart(const BenchOptions& options, Report& report);     // of a server, until its first answer
+absl::Status BenchRest(const BenchOptions& options, Report& report);      // beside gRPC; connections that idle
+absl::Status BenchPython(const BenchOptions& options, Report& report);    // its client beside the C++ client
+absl::Status BenchEndpoint(const BenchOptions& options, Report& report);  // how busy a backfill keeps it
 absl::Status BenchKeys(const BenchOptions& options, Report& report);      // what the check of a caller costs
+absl::Status BenchTraces(const BenchOptions& options, Report& report);    // of every call beside none
 absl::Status BenchGrowth(const BenchOptions& options, Report& report);    // over three sizes of gallery
 absl::Status BenchRollout(const BenchOptions& options, Report& report);   // activation, rollback, backfill
 absl::Status BenchMemory(const BenchOptions& options, Report& report);    // bytes a vector of an int8 graph

@@ -16,16 +16,20 @@ namespace {
 using namespace lightcone;  // NOLINT(google-build-using-namespace): a program has no namespace of its own
 using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
 constexpr std::pair<const char*, Subject> kSubjects[] = {
-    {"geometry", bench::BenchGeometry}, {"scan", bench::BenchScan},
-    {"graph", bench::BenchGraph},       {"ivf", bench::BenchIvf},
-    {"adapters", bench::BenchAdapters}, {"adapted", bench::BenchAdapted},
-    {"mixed", bench::BenchMixed},       {"upsert", bench::BenchUpsert},
-    {"ingest", bench::BenchIngest},     {"rebuild", bench::BenchRebuild},
-    {"search", bench::BenchSearch},     {"keys", bench::BenchKeys},
-    {"filters", bench::BenchFilters},   {"memory", bench::BenchMemory},
-    {"programs", bench::BenchPrograms}, {"start", bench::BenchStart},
-    {"growth", bench::BenchGrowth},     {"rollout", bench::BenchRollout},
-    {"training", bench::BenchTraining}, {"gpu", bench::BenchGpu}};
+    {"geometry", bench::BenchGeometry}, {"scan", bench::BenchScan},         {"graph", bench::BenchGraph},
+    {"ivf", bench::BenchIvf},           {"adapters", bench::BenchAdapters}, {"adapted", bench::BenchAdapted},
+    {"mixed", bench::BenchMixed},       {"upsert", bench::BenchUpsert},     {"ingest", bench::BenchIngest},
+    {"rebuild", bench::BenchRebuild},   {"search", bench::BenchSearch},     {"rest", bench::BenchRest},
+    {"python", bench::BenchPython},     {"endpoint", bench::BenchEndpoint}, {"keys", bench::BenchKeys},
+    {"traces", bench::BenchTraces},     {"filters", bench::BenchFilters},   {"memory", bench::BenchMemory},
+    {"programs", bench::BenchPrograms}, {"start", bench::BenchStart},       {"growth", bench::BenchGrowth},
+    {"rollout", bench::BenchRollout},   {"training", bench::BenchTraining}, {"gpu", bench::BenchGpu}};
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const auto& [name, subject] : kSubjects) names.emplace_back(name);
+  return names;
+}
 
 }  // namespace
 
@@ -38,10 +42,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "where the figures go");
   app.add_option("--publish", publish,
                  "folder whose results.json and README.md get the figures measured, docs/benchmarks");
-  app.add_option("--only", only, "one subject")
-      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest",
-                             "rebuild", "search", "filters", "memory", "programs", "start", "growth", "rollout",
-                             "training", "gpu"}));
+  app.add_option("--only", only, "one subject")->check(CLI::IsMember(Names()));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items,
                  "gallery size of the search, graph, ivf and adapted benchmarks, and to backfill");

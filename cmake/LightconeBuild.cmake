@@ -103,7 +103,7 @@ function(lightcone_test name)
                              LIGHTCONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   add_test(NAME ${name} COMMAND ${name})
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  if(room MATCHES "^(engine|store|index)$")
+  if(room MATCHES "^(engine|store|index|trace)$")
     add_dependencies(tsan_tests ${name})
   endif()
   # Tests run side by side, a core each: threads of two trainings that wait for each other on two cores take ten times as long.

@@ -10,7 +10,7 @@ build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
 test_group=(libgtest-dev libgmock-dev libcpp-httplib-dev python3 python3-grpcio python3-protobuf python3-torch
   python3-numpy python3-yaml systemd python3-setuptools python3-wheel python3-venv prometheus shellcheck chromium
   clang-format)
-bench=(libhnswlib-dev)
+bench=(libhnswlib-dev python3 python3-grpcio python3-protobuf python3-numpy)
 package=(dpkg-dev file fakeroot)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.

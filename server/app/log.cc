@@ -53,7 +53,8 @@ void SetUpLog(std::string_view level, std::string_view format) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-void LogCall(std::string_view method, std::string_view code, absl::Duration elapsed, std::string_view message) {
+void LogCall(std::string_view method, std::string_view code, absl::Duration elapsed, std::string_view message,
+             const TraceId& trace_id) {
   const bool operates =
       method == "Collections/Create" || method == "Collections/Drop" || method == "Collections/SetAlias" ||
       method == "Collections/Update" || method == "Collections/Rebuild" || method == "Generations/Register" ||
@@ -67,8 +68,9 @@ void LogCall(std::string_view method, std::string_view code, absl::Duration elap
   const bool fault = code == "INTERNAL" || code == "DATA_LOSS" || code == "UNKNOWN";
   if (!operates && !fault && (code == "OK" || !spdlog::should_log(spdlog::level::debug))) return;
   const auto level = fault ? spdlog::level::err : operates ? spdlog::level::info : spdlog::level::debug;
-  Log(level,
-      StrCat(method, " ", code, " ", absl::ToInt64Microseconds(elapsed), " us", message.empty() ? "" : ": ", message));
+  const std::string trace = trace_id.empty() ? "" : StrCat(" trace ", HexOf(trace_id));
+  Log(level, StrCat(method, " ", code, " ", absl::ToInt64Microseconds(elapsed), " us", trace,
+                    message.empty() ? "" : ": ", message));
 }
 
 void LogInfo(std::string_view message) { Log(spdlog::level::info, std::string(message)); }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "base/trace.h"
 
 namespace lightcone::server {
 
@@ -11,7 +12,9 @@ namespace lightcone::server {
 void SetUpLog(std::string_view level, std::string_view format);
 
 // One finished call: operator calls and server faults at info or above, other failures at debug.
-void LogCall(std::string_view method, std::string_view code, absl::Duration elapsed, std::string_view message);
+// `trace_id` may be empty.
+void LogCall(std::string_view method, std::string_view code, absl::Duration elapsed, std::string_view message,
+             const TraceId& trace_id);
 
 void LogInfo(std::string_view message);
 void LogWarning(std::string_view message);

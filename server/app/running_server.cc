@@ -18,6 +18,8 @@
 #include "server/rest/rest_api.h"
 #include "server/rpc/address.h"
 #include "server/rpc/server.h"
+#include "server/trace/trace_endpoint.h"
+#include "server/trace/tracer.h"
 
 namespace lightcone::server {
 
@@ -52,6 +54,7 @@ struct RunningServer::Parts {
   std::atomic<State> state{State::kStarting};
   std::unique_ptr<Trust> trust;
   std::unique_ptr<Audit> audit;        // null: there is no audit file
+  std::unique_ptr<Tracer> tracer;      // null: no call is traced
   std::unique_ptr<Sessions> sessions;  // null: no keys are asked for
   std::unique_ptr<ConsoleApi> console;
   std::unique_ptr<RestApi> rest;
@@ -72,6 +75,7 @@ struct RunningServer::Parts {
     out.ready = state.load() == State::kReady;
     out.trust = trust->figures();
     if (audit != nullptr) out.trust.audit = audit->figures();
+    if (tracer != nullptr) out.trace = tracer->figures();
     for (const LaneStats& lane : rpc->Lanes()) {
       out.lanes.push_back(FiguresOf(lane));
     }
@@ -86,14 +90,16 @@ void Record(Metrics* metrics, const CallRecord& record) {
   const std::string_view code = CodeName(record.code);
   if (record.parts == 0) {
     metrics->RecordCall(record.method, code, record.elapsed);
-    LogCall(record.method, code, record.elapsed, record.message);
+    LogCall(record.method, code, record.elapsed, record.message, record.trace_id);
   } else {
     metrics->RecordParts(record.method, code, record.parts);
-    LogCall(record.method, code, record.elapsed, StrCat("in ", record.parts, " of its parts: ", record.message));
+    LogCall(record.method, code, record.elapsed, StrCat("in ", record.parts, " of its parts: ", record.message),
+            record.trace_id);
   }
 }
 
-RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Audit* audit, Metrics* metrics) {
+RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Audit* audit, Tracer* tracer,
+                        Metrics* metrics) {
   const auto set = [](LaneOptions& lane, const LaneConfig& from) {
     lane.threads = from.threads;
     lane.queue_max = from.queue_max;
@@ -116,6 +122,7 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Audit* a
   out.index_defaults = config.index;
   out.keys = trust.keys();
   out.certificates = trust.certificates();
+  out.tracer = tracer;
   out.observe = [audit, metrics](const CallRecord& record) {
     if (audit != nullptr) audit->RecordCall(record);
     Record(metrics, record);
@@ -150,13 +157,15 @@ ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http,
   return out;
 }
 
-RestOptions RestOptionsOf(const ServerConfig& config, Metrics* metrics) {
+RestOptions RestOptionsOf(const ServerConfig& config, Tracer* tracer, Metrics* metrics) {
   RestOptions out;
   out.version = std::string(ServerVersion());
   out.index_defaults = config.index;
-  out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
+  out.tracer = tracer;
+  out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed,
+                          const TraceId& trace_id) {
     const std::string message = MessageOf(status);
-    Record(metrics, {method, static_cast<int>(status.code()), elapsed, message, 0});
+    Record(metrics, {method, static_cast<int>(status.code()), elapsed, message, 0, nullptr, trace_id});
   };
   return out;
 }
@@ -205,7 +214,7 @@ absl::Status RunningServer::Parts::StartHttp(const ServerConfig& config, const A
     console = std::make_unique<ConsoleApi>(std::move(options), &metrics);
     for (const std::string& method : ConsoleMethods()) metrics.ExpectCalls(method);
   }
-  rest = std::make_unique<RestApi>(RestOptionsOf(config, &metrics));
+  rest = std::make_unique<RestApi>(RestOptionsOf(config, tracer.get(), &metrics));
   for (const std::string& method : RestMethods()) metrics.ExpectCalls(method);
   HttpHandlers handlers = Handlers();
   handlers.metrics_open = config.http_metrics_open;
@@ -249,6 +258,13 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   LC_RETURN_IF_ERROR(CheckExposure(config, listen, http_listen));
   LC_ASSIGN_OR_RETURN(parts->trust, Trust::Open(config));
   LC_ASSIGN_OR_RETURN(parts->audit, Audit::Open(config));
+  if (!config.trace.endpoint.empty()) {
+    LC_RETURN_IF_ERROR(CheckTraceEndpoint(config.trace.endpoint));
+    parts->tracer = std::make_unique<Tracer>(TracerOptions{.endpoint = config.trace.endpoint,
+                                                           .sample_share = config.trace.sample_share,
+                                                           .version = std::string(ServerVersion()),
+                                                           .log = [](const std::string& line) { LogWarning(line); }});
+  }
   if (http_listen.has_value()) LC_RETURN_IF_ERROR(parts->StartHttp(config, *http_listen));
   // Before the data folder is opened: a port in use should be said at once, not after a long replay.
   LC_RETURN_IF_ERROR(CheckFree(listen));
@@ -260,9 +276,9 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   }
   LC_RETURN_IF_ERROR(parts->engine->snapshots().Start(config.backup));
   if (before_calls) before_calls();
-  LC_ASSIGN_OR_RETURN(
-      parts->rpc,
-      RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, parts->audit.get(), &parts->metrics)));
+  LC_ASSIGN_OR_RETURN(parts->rpc,
+                      RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, parts->audit.get(),
+                                                                         parts->tracer.get(), &parts->metrics)));
   parts->bound.grpc = parts->rpc->address();
   parts->serving.store(parts->engine.get());
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });

@@ -64,6 +64,7 @@ void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
     }
   }
   AddTrustFamilies(figures.trust, out);
+  if (figures.trace.has_value()) AddTraceFamilies(*figures.trace, out);
   out->Gauge("lightcone_watches", "Watch streams that are open.", figures.watches);
 }
 

@@ -43,6 +43,7 @@ class FamilyList {
 
 void AddRpcFamilies(const RpcFigures& figures, FamilyList* out);
 void AddTrustFamilies(const TrustFigures& figures, FamilyList* out);
+void AddTraceFamilies(const TraceFigures& figures, FamilyList* out);
 void AddEngineFamilies(Engine& engine, FamilyList* out);
 void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& status, FamilyList* out);
 // The device of the process, which all collections share.

@@ -16,6 +16,7 @@
 #include "server/auth/certificates.h"
 #include "server/auth/keyring.h"
 #include "server/engine/api/engine.h"
+#include "server/trace/tracer.h"
 
 namespace lightcone::server {
 
@@ -43,6 +44,7 @@ struct RpcFigures {
   bool ready = false;
   std::vector<LaneFigures> lanes;
   TrustFigures trust;
+  std::optional<TraceFigures> trace;  // absent: no call is traced
   int64_t watches = 0;
 };
 

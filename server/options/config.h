@@ -39,6 +39,12 @@ struct AuditConfig {
   int kept = 10;
 };
 
+// Spans of calls (server/trace/tracer.h). An empty endpoint: none.
+struct TraceConfig {
+  std::string endpoint;
+  double sample_share = 1;
+};
+
 struct ServerConfig {
   std::string listen = "127.0.0.1:7700";       // gRPC; HOST:PORT or unix:/path
   std::string http_listen = "127.0.0.1:7701";  // metrics and health; empty: off
@@ -49,6 +55,7 @@ struct ServerConfig {
   AuthConfig auth;
   TlsConfig tls;
   AuditConfig audit;
+  TraceConfig trace;
   double drain_seconds = 30;
   std::string log_level = "info";
   std::string log_format = "text";

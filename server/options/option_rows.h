@@ -146,5 +146,7 @@ Option Flag(std::string key, Field field, Texts texts) {
 
 // Rows of audit_options.cc: the audit file and the log of slow searches.
 void AddAudit(std::vector<Option>* out);
+// Rows of trace_options.cc.
+void AddTrace(std::vector<Option>* out);
 
 }  // namespace lightcone::server

@@ -444,6 +444,7 @@ const std::vector<Option>& OptionTable() {
     AddConsole(out);
     AddTrust(out);
     AddAudit(out);
+    AddTrace(out);
     AddStore(out);
     AddLimits(out);
     AddRpc(out);

@@ -161,47 +161,58 @@ void RestApi::Begin(const Endpoint& endpoint, HttpRequest request, Done done) {
     answer.status = 415;
     return done(std::move(answer));
   }
-  const absl::Time deadline = began + *timeout;
-  const auto shared = std::make_shared<const HttpRequest>(std::move(request));
   absl::MutexLock lock(&mu_);
   if (backend_.engine == nullptr)
     return done(RestRefusal(Unavailable("the server starts or drains"), absl::Now() - began));
-  const auto run = [this, &endpoint, shared, done = std::move(done), engine = backend_.engine, began,
-                    deadline](const absl::Status& admitted) {
-    if (admitted.ok()) return done(Run(endpoint, *shared, engine, began, deadline));
-    const absl::Duration took = absl::Now() - began;
-    if (options_.observe) options_.observe(endpoint.name, admitted, took);
-    done(RestRefusal(admitted, took));
-  };
-  backend_.submit(endpoint.lane, deadline, run);
+  const std::optional<TraceParent> parent = ParseTraceParent(HeaderOf(request, "traceparent"));
+  const auto call = std::make_shared<Call>(
+      Call{endpoint, std::move(request), backend_.engine, began, began + *timeout, parent ? parent->trace : TraceId(),
+           options_.tracer == nullptr ? nullptr : options_.tracer->Begin(parent, endpoint.name)});
+  if (call->trace != nullptr) {
+    call->trace_id = call->trace->id();
+    call->queued_ns = SteadyNanos();
+  }
+  const auto run = [this, call, done = std::move(done)](const absl::Status& admitted) { done(Run(*call, admitted)); };
+  backend_.submit(endpoint.lane, call->deadline, run);
 }
 
-HttpAnswer RestApi::Run(const Endpoint& endpoint, const HttpRequest& request, Engine* engine, absl::Time began,
-                        absl::Time deadline) {
-  const absl::StatusOr<std::string> result = Call(endpoint, request, engine, deadline);
-  const absl::Duration took = absl::Now() - began;
-  if (options_.observe) options_.observe(endpoint.name, result.status(), took);
+HttpAnswer RestApi::Run(Call& call, const absl::Status& admitted) {
+  if (call.trace != nullptr) call.trace->Add("queue", Trace::kRoot, call.queued_ns, SteadyNanos());
+  const absl::StatusOr<std::string> result = admitted.ok() ? Answer(call) : admitted;
+  const absl::Duration took = absl::Now() - call.began;
+  if (options_.observe) options_.observe(call.endpoint.name, result.status(), took, call.trace_id);
+  if (call.trace != nullptr) {
+    call.trace->Set(Trace::kRoot, "rpc.method", std::string(call.endpoint.name));
+    const auto collection = call.request.parameters.find("collection");
+    if (collection != call.request.parameters.end()) {
+      call.trace->Set(Trace::kRoot, "db.collection.name", collection->second);
+    }
+    options_.tracer->End(std::move(call.trace), result.status().code());
+  }
   return result.ok() ? RestAnswer(*result, took) : RestRefusal(result.status(), took);
 }
 
-absl::StatusOr<std::string> RestApi::Call(const Endpoint& endpoint, const HttpRequest& request, Engine* engine,
-                                          absl::Time deadline) {
+absl::StatusOr<std::string> RestApi::Answer(const Call& call) {
   try {
+    const HttpRequest& request = call.request;
     std::optional<ParsedBody> body;
-    if (endpoint.takes_body) {
+    if (call.endpoint.takes_body) {
+      const Span parse(call.trace.get(), "parse");
       LC_ASSIGN_OR_RETURN(ParsedBody read, ParseJsonBody(request.body, &budget_));
       body.emplace(std::move(read));
     }
     const json none;
     const json& given = body ? std::as_const(body->value) : none;
-    RestCall call{*engine, options_.index_defaults, request, given, {}, options_.version};
-    call.context.deadline = deadline;
-    call.context.caller = request.caller.name();
-    call.context.sees = [&request](const std::string& collection) { return request.caller.Sees(collection); };
-    call.context.may_write = [&request](const std::string& collection) { return request.caller.MayWrite(collection); };
-    call.context.answer_bytes_max = engine->options().limits.answer_bytes_max;
-    LC_RETURN_IF_ERROR(call.QueryFlag("wait", false).status());  // before anything is changed
-    return endpoint.answer(call);
+    RestCall rest{*call.engine, options_.index_defaults, request, given, {}, options_.version};
+    rest.context.deadline = call.deadline;
+    rest.context.caller = request.caller.name();
+    rest.context.sees = [&request](const std::string& collection) { return request.caller.Sees(collection); };
+    rest.context.may_write = [&request](const std::string& collection) { return request.caller.MayWrite(collection); };
+    rest.context.answer_bytes_max = call.engine->options().limits.answer_bytes_max;
+    rest.context.trace_id = call.trace_id;
+    rest.context.trace = call.trace.get();
+    LC_RETURN_IF_ERROR(rest.QueryFlag("wait", false).status());  // before anything is changed
+    return call.endpoint.answer(rest);
   } catch (...) {
     return StatusOfException();
   }

@@ -12,10 +12,12 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/trace.h"
 #include "server/http/http_message.h"
 #include "server/http/route_table.h"
 #include "server/rest/endpoints.h"
 #include "server/rest/json_body.h"
+#include "server/trace/tracer.h"
 
 namespace lightcone::server {
 
@@ -25,8 +27,12 @@ struct RestOptions {
   int64_t parsed_bytes_max = int64_t{512} << 20;  // memory of the bodies of all calls, once parsed
   absl::Duration call_time = absl::Seconds(60);   // time for a call that sets no "?timeout="
   IndexSettings index_defaults;                   // settings of new collections
-  // Observes each call: "Rest/SearchPoints", how it ended, how long it took. May be empty. Runs on any thread.
-  std::function<void(std::string_view method, const absl::Status& status, absl::Duration elapsed)> observe;
+  Tracer* tracer = nullptr;                       // null: no call is traced. It outlives the room.
+  // Observes each call: "Rest/SearchPoints", how it ended, how long it took, its trace or none. May be empty. Runs on
+  // any thread.
+  std::function<void(std::string_view method, const absl::Status& status, absl::Duration elapsed,
+                     const TraceId& trace_id)>
+      observe;
 };
 
 // What answers calls while the server serves.
@@ -58,12 +64,20 @@ class RestApi {
 
  private:
   using Done = std::function<void(HttpAnswer)>;
+  // A call on its way through a lane.
+  struct Call {
+    const Endpoint& endpoint;
+    HttpRequest request;
+    Engine* engine;
+    absl::Time began, deadline;
+    TraceId trace_id;              // id of the caller, or of `trace`; empty: neither is there
+    std::unique_ptr<Trace> trace;  // null: the call is not traced
+    int64_t queued_ns = 0;         // time of the steady clock at which it came to the lane, where it is traced
+  };
 
   void Begin(const Endpoint& endpoint, HttpRequest request, Done done);
-  HttpAnswer Run(const Endpoint& endpoint, const HttpRequest& request, Engine* engine, absl::Time began,
-                 absl::Time deadline);
-  absl::StatusOr<std::string> Call(const Endpoint& endpoint, const HttpRequest& request, Engine* engine,
-                                   absl::Time deadline);
+  HttpAnswer Run(Call& call, const absl::Status& admitted);
+  absl::StatusOr<std::string> Answer(const Call& call);
 
   const RestOptions options_;
   JsonBudget budget_;

@@ -1,5 +1,8 @@
 #include "server/rpc/core.h"
 
+#include <optional>
+#include <utility>
+
 #include "base/retry_after.h"
 #include "base/status.h"
 
@@ -21,6 +24,13 @@ RpcCore::RpcCore(Engine* engine, const RpcOptions& options)
 namespace {
 
 constexpr absl::Duration kWatchRetry = absl::Seconds(1);  // pause that a refused watch is told
+
+std::optional<TraceParent> TraceParentOf(const grpc::CallbackServerContext& call) {
+  const auto& metadata = call.client_metadata();
+  const auto at = metadata.find("traceparent");
+  if (at == metadata.end()) return std::nullopt;
+  return ParseTraceParent({at->second.data(), at->second.size()});
+}
 
 absl::Status Draining() { return Unavailable("the server is shutting down; try another replica or retry later"); }
 
@@ -116,21 +126,43 @@ void RpcCore::StopLanes() {
 
 void RpcCore::Observe(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
                       const google::protobuf::Message* request, const absl::Status& status, absl::Time started) const {
-  if (!options_.audits || !options_.audits(method)) return Record(method, status, started, 0, nullptr);
+  TraceId trace_id = context.trace_id;
+  if (trace_id.empty() && !status.ok()) {  // The call ended before its trace began, or is of a kind without one.
+    if (const auto parent = TraceParentOf(call)) trace_id = parent->trace;
+  }
+  if (!options_.audits || !options_.audits(method)) return Record(method, status, started, 0, nullptr, trace_id);
   const CallSubject subject = SubjectOf(call, context, method, request);
-  Record(method, status, started, 0, &subject);
+  Record(method, status, started, 0, &subject, trace_id);
 }
 
-void RpcCore::ObserveParts(std::string_view method, const absl::Status& error, absl::Time started,
-                           uint64_t parts) const {
-  Record(method, error, started, parts, nullptr);
+void RpcCore::ObserveParts(const CallContext& context, std::string_view method, const absl::Status& error,
+                           absl::Time started, uint64_t parts) const {
+  Record(method, error, started, parts, nullptr, context.trace_id);
+}
+
+std::unique_ptr<Trace> RpcCore::BeginTrace(const grpc::CallbackServerContext& call, std::string_view method,
+                                           CallContext* context) const {
+  const std::optional<TraceParent> parent = TraceParentOf(call);
+  std::unique_ptr<Trace> trace = options_.tracer == nullptr ? nullptr : options_.tracer->Begin(parent, method);
+  context->trace = trace.get();
+  context->trace_id = trace != nullptr ? trace->id() : parent ? parent->trace : TraceId();
+  return trace;
+}
+
+void RpcCore::EndTrace(std::unique_ptr<Trace> trace, std::string_view method, const google::protobuf::Message* request,
+                       const absl::Status& status) const {
+  if (trace == nullptr) return;
+  trace->Set(Trace::kRoot, "rpc.method", std::string(method));
+  std::string collection = request == nullptr ? "" : CollectionIn(method, *request);
+  if (!collection.empty()) trace->Set(Trace::kRoot, "db.collection.name", std::move(collection));
+  options_.tracer->End(std::move(trace), status.code());
 }
 
 void RpcCore::Record(std::string_view method, const absl::Status& status, absl::Time started, uint64_t parts,
-                     const CallSubject* subject) const {
+                     const CallSubject* subject, const TraceId& trace_id) const {
   if (!options_.observe) return;
   const std::string message = MessageOf(status);
-  options_.observe({method, static_cast<int>(status.code()), absl::Now() - started, message, parts, subject});
+  options_.observe({method, static_cast<int>(status.code()), absl::Now() - started, message, parts, subject, trace_id});
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {

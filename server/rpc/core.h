@@ -78,11 +78,20 @@ class RpcCore {
   void Observe(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
                const google::protobuf::Message* request, const absl::Status& status, absl::Time started) const;
   // Reports parts of a call that goes on.
-  void ObserveParts(std::string_view method, const absl::Status& error, absl::Time started, uint64_t parts) const;
+  void ObserveParts(const CallContext& context, std::string_view method, const absl::Status& error, absl::Time started,
+                    uint64_t parts) const;
+
+  // The trace of a call, or of a batch of a stream, that begins now; null: it has none. `context` gets it, and the id
+  // for logs.
+  std::unique_ptr<Trace> BeginTrace(const grpc::CallbackServerContext& call, std::string_view method,
+                                    CallContext* context) const;
+  // `request` may be null: the call names nothing.
+  void EndTrace(std::unique_ptr<Trace> trace, std::string_view method, const google::protobuf::Message* request,
+                const absl::Status& status) const;
 
  private:
   void Record(std::string_view method, const absl::Status& status, absl::Time started, uint64_t parts,
-              const CallSubject* subject) const;
+              const CallSubject* subject, const TraceId& trace_id) const;
 
   Engine* const engine_;
   const RpcOptions options_;

@@ -116,16 +116,23 @@ absl::Status Gate::CheckJob(const Caller& caller, const std::string& id) const {
   return NotFound(StrCat("no job '", id, "'"));
 }
 
+std::string CollectionIn(std::string_view method, const google::protobuf::Message& request) {
+  const auth::Access* const access = auth::FindAccess(method);
+  std::string name;
+  if (access == nullptr) return name;
+  for (const std::string_view field : {access->collection_field, access->name_field}) {
+    if (name.empty() && !field.empty()) name = TextOfField(request, field);
+  }
+  return name;
+}
+
 CallSubject SubjectOf(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
                       const google::protobuf::Message* request) {
   CallSubject subject;
   subject.caller = context.caller;
   subject.peer = call.peer();
-  const auth::Access* const access = auth::FindAccess(method);
-  if (request == nullptr || access == nullptr) return subject;
-  for (const std::string_view field : {access->collection_field, access->name_field}) {
-    if (subject.collection.empty() && !field.empty()) subject.collection = TextOfField(*request, field);
-  }
+  if (request == nullptr || auth::FindAccess(method) == nullptr) return subject;
+  subject.collection = CollectionIn(method, *request);
   subject.request_id = TextOfField(*request, "request_id");
   return subject;
 }

@@ -52,6 +52,9 @@ class Gate {
 CallSubject SubjectOf(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
                       const google::protobuf::Message* request);
 
+// The collection, alias or new name that a request names; empty: none.
+std::string CollectionIn(std::string_view method, const google::protobuf::Message& request);
+
 // The name for the audit log: the caller's, with the one that its request states. At most 128 bytes.
 std::string OperatorOf(const CallContext& context, const std::string& stated);
 

@@ -20,14 +20,17 @@ using Unary = grpc::ServerUnaryReactor;
 constexpr std::string_view kSearchMethod = "Retrieval/Search";
 
 // The call ends well where queries of it do not, and what they were answered is in the answer alone.
-void ObserveFailedQueries(const RpcCore& core, const SearchAnswer& answer, absl::Time started) {
+void ObserveFailedQueries(const RpcCore& core, const CallContext& call, const SearchAnswer& answer,
+                          absl::Time started) {
   std::map<absl::StatusCode, std::pair<const absl::Status*, uint64_t>> failed;  // the first of a code, and how many
   for (const QueryAnswer& result : answer.results) {
     if (result.status.ok()) continue;
     auto& [first, count] = failed[result.status.code()];
     if (count++ == 0) first = &result.status;
   }
-  for (const auto& [code, errors] : failed) core.ObserveParts(kSearchMethod, *errors.first, started, errors.second);
+  for (const auto& [code, errors] : failed) {
+    core.ObserveParts(call, kSearchMethod, *errors.first, started, errors.second);
+  }
 }
 
 // UpsertStream reads and writes bytes (upsert_stream.cc).
@@ -102,7 +105,7 @@ class RetrievalService final : public CheckedService<CallbackService> {
                         const absl::Time started = absl::Now();
                         LC_ASSIGN_OR_RETURN(const SearchCall search, FromWire(*request));
                         LC_ASSIGN_OR_RETURN(SearchAnswer answer, core_->engine().Search(search, call));
-                        ObserveFailedQueries(*core_, answer, started);
+                        ObserveFailedQueries(*core_, call, answer, started);
                         ToWire(std::move(answer), response);
                         return absl::OkStatus();
                       });

@@ -8,10 +8,12 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "base/trace.h"
 #include "index/api/collection_index.h"
 #include "server/auth/certificates.h"
 #include "server/auth/keyring.h"
 #include "server/rpc/lanes.h"
+#include "server/trace/tracer.h"
 
 namespace lightcone::server {
 
@@ -36,6 +38,7 @@ struct CallRecord {
   // the first one's message. The call has a record of its own and may end as OK.
   uint64_t parts = 0;
   const CallSubject* subject = nullptr;  // null: RpcOptions::audits does not ask for it
+  TraceId trace_id = {};                 // empty: the caller has not sent `traceparent`, and the call is not traced
 };
 
 struct RpcOptions {
@@ -57,6 +60,7 @@ struct RpcOptions {
   IndexSettings index_defaults;                    // settings of new collections
   auth::Keyring* keys = nullptr;                   // keys of callers; null: none are asked for. It outlives the server.
   auth::Certificates* certificates = nullptr;      // TLS material; null: no encryption. It outlives the server.
+  Tracer* tracer = nullptr;                        // null: no call is traced. It outlives the server.
   std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
   std::function<bool(std::string_view method)> audits;  // whether `observe` needs the subject of the method's calls
   std::function<absl::Time()> clock = absl::Now;        // clock for deadlines; called from any thread

@@ -1,5 +1,6 @@
 #include "server/rpc/unary_call.h"
 
+#include <memory>
 #include <utility>
 
 #include "base/exceptions.h"
@@ -20,12 +21,21 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   void Start(Lane* lane, bool urgent, std::function<absl::Status(const CallContext&)> work) {
-    absl::StatusOr<Caller> caller = core_->gate().Admit(call_, method_, &context_);
-    if (!caller.ok()) return End(caller.status());
+    trace_ = core_->BeginTrace(call_, method_, &context_);
+    absl::StatusOr<Caller> caller = Admit();
+    if (!caller.ok()) {
+      // Nobody without a valid key sends spans. The log then has the caller's id, or none.
+      context_.trace = nullptr;
+      context_.trace_id = {};
+      trace_.reset();
+      return End(caller.status());
+    }
     const absl::Status entered = core_->Enter();
     if (!entered.ok()) return End(entered);
     entered_ = true;
-    auto run = [this, caller = *std::move(caller), work = std::move(work)](const absl::Status& admitted) {
+    const int64_t queued_ns = trace_ == nullptr ? 0 : SteadyNanos();
+    auto run = [this, queued_ns, caller = *std::move(caller), work = std::move(work)](const absl::Status& admitted) {
+      if (trace_ != nullptr) trace_->Add("queue", Trace::kRoot, queued_ns, SteadyNanos());
       absl::Status status = admitted.ok() ? StillWanted(context_, core_->Now()) : admitted;
       if (status.ok()) {
         status = Guarded([&]() -> absl::Status {
@@ -44,6 +54,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   void End(const absl::Status& status) {
     core_->Observe(call_, context_, method_, request_, status, started_);
+    context_.trace = nullptr;
+    core_->EndTrace(std::move(trace_), method_, request_, status);
     Finish(ToGrpc(status));  // The reactor may be gone when Finish returns.
   }
 
@@ -54,12 +66,18 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
  private:
+  absl::StatusOr<Caller> Admit() {
+    const Span auth(context_.trace, "auth");
+    return core_->gate().Admit(call_, method_, &context_);
+  }
+
   RpcCore* const core_;
   const grpc::CallbackServerContext& call_;
   const std::string_view method_;
   const google::protobuf::Message* const request_;
   const absl::Time started_;
   CallContext context_;
+  std::unique_ptr<Trace> trace_;
   std::atomic<bool> cancelled_{false};
   bool entered_ = false;
 };

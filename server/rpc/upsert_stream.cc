@@ -1,5 +1,6 @@
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <utility>
 
 #include "base/status.h"
@@ -223,8 +224,13 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
     return Action::kFinish;
   }
 
+  // A stream may live for days: each of its batches has a trace of its own, by the header of the stream. It begins as
+  // the batch is taken up: its wait for those before it is told by theirs.
   void Dispatch() {
-    const auto run = [this](const absl::Status& admitted) {
+    trace_ = core_->BeginTrace(call_, kUpsertStreamMethod, &context_);
+    const int64_t queued_ns = trace_ == nullptr ? 0 : SteadyNanos();
+    const auto run = [this, queued_ns](const absl::Status& admitted) {
+      if (trace_ != nullptr) trace_->Add("queue", Trace::kRoot, queued_ns, SteadyNanos());
       v1::UpsertStreamResponse answer;
       if (admitted.ok()) {
         Write(&answer);
@@ -239,7 +245,8 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
 
   // The stream goes on, and ends well: what is told of it does not show this.
   void Refuse(const absl::Status& error, absl::Time started, v1::UpsertStreamResponse* answer) {
-    core_->ObserveParts(kUpsertStreamMethod, error, started, 1);
+    core_->ObserveParts(context_, kUpsertStreamMethod, error, started, 1);
+    EndTrace(error);
     *answer->mutable_error() = ToPartError(error);
   }
 
@@ -254,7 +261,14 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
       ToWire(result, durability, answer->mutable_written());
       return absl::OkStatus();
     });
-    if (!status.ok()) Refuse(status, started, answer);
+    if (!status.ok()) return Refuse(status, started, answer);
+    EndTrace(status);
+  }
+
+  void EndTrace(const absl::Status& status) {
+    context_.trace = nullptr;
+    context_.trace_id = {};  // The stream's own end is none of this batch.
+    core_->EndTrace(std::move(trace_), kUpsertStreamMethod, &current_.message.batch(), status);
   }
 
   void Answered(v1::UpsertStreamResponse answer) {
@@ -278,6 +292,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   grpc::ByteBuffer incoming_, outgoing_;              // messages of the read and of the write in progress
   uint64_t messages_read_ = 0;                        // one read at a time counts them
   Batch current_;                                     // batch that runs
+  std::unique_ptr<Trace> trace_;                      // null: that batch is not traced
   const v1::UpsertStreamResponse* answer_ = nullptr;  // message of the write in progress, an element of answers_
   absl::Mutex mutex_;
   std::deque<Batch> pending_ ABSL_GUARDED_BY(mutex_);

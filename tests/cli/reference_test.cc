@@ -306,6 +306,7 @@ TEST(Reference, ThePageOfMetricsHasWhatAScrapeAnswers) {
   rpc.lanes.back().refused = {{"wait", 1}};
   rpc.trust.keys.emplace();
   rpc.trust.certificates.emplace();
+  rpc.trace.emplace();
   metrics.SetSources(&engine, [&rpc] { return rpc; });
   server::FamilyList device;
   gpu::ServingStatus serving;

@@ -36,6 +36,8 @@ TEST(SlowSearch, ALineNamesThePlanAndTheFieldsButNoValues) {
   EXPECT_EQ(line,
             "slow search of collection 'photos': 120 ms, 0 queries, k 7, serving generation 3; legs: generation 2 scan "
             "x 2 walk x 2; rows scored 80, refined 0, reranked 0; filter fields: co lour");
+  EXPECT_EQ(SlowSearchLine(call, answer, absl::Milliseconds(120), {0, 10}),
+            line + "; trace 0000000000000000000000000000000a");
   answer.profile.reset();
   EXPECT_THAT(SlowSearchLine(call, answer, absl::ZeroDuration()), HasSubstr("legs: none"));
 }

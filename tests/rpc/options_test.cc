@@ -51,6 +51,7 @@ std::string OtherValue(const Option& option) {
                         option.key == "encoder.uploads" || option.key == "store.damage";
     if (option.key == "train.data_folders") return "/a:/b";
     if (option.key == "encoder.endpoint_keys") return "/a";
+    if (option.key == "trace.endpoint") return "http://127.0.0.1:4318/v1/traces";
     if (!choice) return "127.0.0.1:1";
     const std::string first = option.allowed.substr(0, comma);
     return first != now ? first : option.allowed.substr(comma + 2, option.allowed.find(',', comma + 2) - comma - 2);
@@ -193,6 +194,20 @@ TEST(Options, HostsOfEndpointsAreAListAndTheirKeysAFolder) {
   for (const char* const wrong : {",", "a,", ",a", "a,,b"}) EXPECT_FALSE(hosts->set(wrong, &config).ok()) << wrong;
   EXPECT_FALSE(keys->set("a/folder", &config).ok()) << "which folder it is would depend on where the server starts";
   EXPECT_TRUE(keys->set("", &config).ok());
+}
+
+TEST(Options, TracesGoToAnUrlOfHttpWithoutAPassword) {
+  ServerFlags flags;
+  flags.values["trace.endpoint"] = "127.0.0.1:4318";
+  EXPECT_THAT(MessageOf(ResolveConfig(flags, kNoEnvironment).status()),
+              HasSubstr("flag --trace-endpoint: field 'trace.endpoint' is 14 bytes that are no URL; allowed: http://"));
+  flags.values = {{"trace.endpoint", "http://me:secret@127.0.0.1:4318/v1/traces"}};
+  const std::string refusal = MessageOf(ResolveConfig(flags, kNoEnvironment).status());
+  EXPECT_THAT(refusal, HasSubstr("'trace.endpoint' is a URL with a user or a password"));
+  EXPECT_THAT(refusal, testing::Not(HasSubstr("secret")));
+  flags.values = {{"trace.sample_share", "1.5"}};
+  EXPECT_THAT(MessageOf(ResolveConfig(flags, kNoEnvironment).status()),
+              HasSubstr("field 'trace.sample_share' is '1.5'; allowed: a number, 0 .. 1"));
 }
 
 TEST(Options, FlagBeatsEnvironmentBeatsFileBeatsDefault) {

@@ -29,14 +29,18 @@ TEST(House, RoomsIncludeOnlyWhatThePlanAllows) {
       {"server/embed_worker", {"base", "models", "server/engine"}},
       {"server/audit", {"base"}},
       {"server/auth", {"base"}},
-      {"server/metrics", {"base", "server/audit", "server/auth", "server/engine", "geometry", "index", "store"}},
-      {"server/rpc", {"base", "geometry", "stats", "index", "store", "server/auth", "server/engine", "server/metrics"}},
+      {"server/trace", {"base"}},
+      {"server/metrics",
+       {"base", "server/audit", "server/auth", "server/trace", "server/engine", "geometry", "index", "store"}},
+      {"server/rpc",
+       {"base", "geometry", "stats", "index", "store", "server/auth", "server/trace", "server/engine",
+        "server/metrics"}},
       {"server/http", {"base", "server/auth", "server/engine", "server/metrics"}},
-      {"server/rest", {"base", "geometry", "index", "server/auth", "server/engine", "server/http"}},
-      {"server/options", {"base", "server/engine", "index"}},
+      {"server/rest", {"base", "geometry", "index", "server/auth", "server/trace", "server/engine", "server/http"}},
+      {"server/options", {"base", "server/trace", "server/engine", "index"}},
       {"server/app",
        {"base", "server/audit", "server/auth", "server/engine", "server/rpc", "server/http", "server/rest",
-        "server/metrics", "server/options"}},
+        "server/trace", "server/metrics", "server/options"}},
       {"client", {"base"}},
       {"cli",
        {"base", "geometry", "stats", "models", "trainer", "research", "client", "snapshot", "server/app", "server/auth",
@@ -157,7 +161,8 @@ TEST(House, ThirdPartiesStayInTheirRooms) {
       {"httplib", {}},  // the client of tests
       {"hwy/", {"geometry", "index"}},
       {"roaring/", {"index"}},
-      {"openssl/", {"server/auth", "server/http"}},
+      {"curl/", {"server/engine", "server/trace", "snapshot"}},
+      {"openssl/", {"server/auth", "server/http", "snapshot"}},
   };
   for (const SourceFile& file : Sources()) {
     if (!IsProduct(file)) continue;

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/trace.h"
 #include "geometry/adapter.h"
 #include "geometry/metric.h"
 #include "index/api/collection_index.h"
@@ -36,6 +37,8 @@ struct CallContext {
   std::function<bool(const std::string& collection)> sees = {};
   // Whether the caller may write to the collection of this name, where a read may write; empty: to every one.
   std::function<bool(const std::string& collection)> may_write = {};
+  TraceId trace_id = {};   // id for logs; empty: neither has the caller sent `traceparent`, nor is the call traced
+  Trace* trace = nullptr;  // null: the call is not traced
 };
 
 // Raw input: the bytes of a PNG, JPEG or WebP file, a normalised tensor C x H x W, or a text in UTF-8.
@@ -443,6 +446,7 @@ struct AdapterStatus {
   std::string loss;
   int64_t pairs = 0;          // pairs that the adapter was fitted from
   double held_out_error = 0;  // mean distance to the other model's embedding of the same item
+  bool matched = false;       // The pairs are rows of other items that were matched.
   int64_t bytes = 0;          // size of the file
   uint32_t crc32c = 0;        // checksum of the file
   absl::Time put;

@@ -1,6 +1,7 @@
 #include "server/engine/embed/embed_inputs.h"
 
 #include "base/status.h"
+#include "base/trace.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/embed/embedder.h"
 
@@ -20,6 +21,9 @@ absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collecti
                                      "' has no encoder: the server cannot embed ", field_of(0),
                                      "; send a vector, or register a generation with an encoder"));
   }
+  Span embed(context.trace, "embed");
+  embed.Set("generation", generation.generation);
+  embed.Set("inputs", inputs.size());
   LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors,
                       engine.embedder->Embed(collection.number(), generation, inputs, role, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/trace.h"
 #include "server/engine/collection/answer_bytes.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
@@ -77,6 +78,8 @@ absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vec
     LC_RETURN_IF_ERROR(state->Resolve(generation).status());
     view_generation = generation;
   }
+  Span store(context.trace, "store");
+  store.Set("items", ids.size());
   const ItemReader reader(served->collection.get());
   GetAnswer answer;
   AnswerBytes bytes(context.answer_bytes_max);

@@ -1,15 +1,18 @@
 #include "server/engine/search/search.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
+#include "base/trace.h"
 #include "geometry/bound_query.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/search/fused_leg.h"
+#include "server/engine/search/leg_spans.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -39,10 +42,18 @@ absl::StatusOr<std::vector<float>> Carried(const ServedAdapter& by, const std::v
 constexpr size_t kGroupsAThread = 2;
 constexpr size_t kQueriesATile = 4;  // queries that scoring takes at once
 constexpr size_t kQueriesAGroupMax = 32;
+constexpr size_t kIndexSpansMax = 8;  // of a run: the spans of its legs and of the store need places, too
 
 // Of the time that is left when a search begins, for what comes after its legs.
 constexpr int64_t kReserveParts = 10;
 constexpr absl::Duration kReserveMax = absl::Milliseconds(20);
+
+// More groups than threads, since queries differ in length; and so few in one that a late call still stops soon.
+size_t QueriesAGroup(size_t queries, int threads) {
+  const size_t groups_wanted = static_cast<size_t>(threads) * kGroupsAThread;
+  const size_t share = (queries + groups_wanted - 1) / groups_wanted;
+  return std::min((share + kQueriesATile - 1) / kQueriesATile * kQueriesATile, kQueriesAGroupMax);
+}
 
 bool RanOut(const absl::Status& status) { return absl::IsDeadlineExceeded(status); }
 
@@ -151,10 +162,7 @@ Route SearchRun::RouteOf(const BoundVector& query, uint32_t item_generation) con
 }
 
 std::vector<std::span<SearchRun::Leg>> SearchRun::Grouped(std::vector<Leg>& legs, size_t queries, int threads) {
-  // More groups than threads, since queries differ in length; and so few in one that a late call still stops soon.
-  const size_t groups_wanted = static_cast<size_t>(threads) * kGroupsAThread;
-  const size_t share = (queries + groups_wanted - 1) / groups_wanted;
-  const size_t most = std::min((share + kQueriesATile - 1) / kQueriesATile * kQueriesATile, kQueriesAGroupMax);
+  const size_t most = QueriesAGroup(queries, threads);
   std::vector<std::span<Leg>> groups;
   for (size_t begin = 0; begin < legs.size();) {
     size_t end = begin, queries_here = 0;
@@ -214,8 +222,12 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   answer.reach_overridden = !call_.evaluate_generations.empty();
   answer.sequence = view_->sequence();
   std::vector<Leg> legs = MakeLegs(queries, &answer);
-  LC_RETURN_IF_ERROR(CompileFilter());
+  {
+    const Span filter(filter_ == nullptr ? nullptr : context_.trace, "filter");
+    LC_RETURN_IF_ERROR(CompileFilter());
+  }
   answer.filter_share = PassingShare();
+  const int64_t legs_began = context_.trace == nullptr ? 0 : SteadyNanos();
   const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
   const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)]); };
   if (queries.size() == 1) {
@@ -225,9 +237,14 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   }
   LC_RETURN_IF_ERROR(rows_.status());
   LC_RETURN_IF_ERROR(found_.status());
+  const bool profiled = call_.profile || profile_;
+  std::optional<SearchProfile> profile;
+  if (profiled || context_.trace != nullptr) profile = ProfileOf(legs);
+  if (context_.trace != nullptr) AddLegSpans(*profile, legs_began, context_.trace);
   TellScales(legs, &answer);
-  if (call_.profile || profile_) answer.profile = ProfileOf(legs);
+  if (profiled) answer.profile = std::move(profile);
 
+  const Span store(context_.trace, "store");
   std::vector<std::vector<Leg*>> legs_of(queries.size());
   for (Leg& leg : legs) legs_of[leg.query].push_back(&leg);
   answer.results.resize(queries.size());
@@ -328,7 +345,14 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
     if (plain) bound[i].request.query_number = static_cast<uint32_t>(leg.query) + 1;
     requests.push_back(std::move(bound[i].request));
   }
-  std::vector<absl::StatusOr<SearchResult>> results = view_->SearchTogether(requests);
+  std::vector<absl::StatusOr<SearchResult>> results;
+  {
+    // Every group but the last has so many queries: only the first groups begin before this one.
+    const bool told = legs.front().query < kIndexSpansMax * QueriesAGroup(queries.size(), pool_->threads());
+    Span index(told ? context_.trace : nullptr, "index");
+    index.Set("requests", requests.size());
+    results = view_->SearchTogether(requests);
+  }
   for (absl::StatusOr<SearchResult>& result : results) {
     if (!result.ok() || expired_beside_ == 0) continue;
     std::erase_if(result->hits, [this](const SearchHit& hit) { return view_.expired()->Contains(hit.internal_id); });

@@ -197,7 +197,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
     answer->warnings = std::move(warnings);
   }
   if (slow > absl::ZeroDuration() && answer.ok()) {
-    if (ended - began >= slow) spdlog::warn("{}", SlowSearchLine(call, *answer, ended - began));
+    if (ended - began >= slow) spdlog::warn("{}", SlowSearchLine(call, *answer, ended - began, context.trace_id));
     if (!call.profile) answer->profile.reset();
   }
   // Exact searches are taken for an evaluation, too: their hits say nothing of what applications look at.

@@ -49,7 +49,8 @@ std::string TextOfNamed(const Texts& texts) {
 
 }  // namespace
 
-std::string SlowSearchLine(const SearchCall& call, const SearchAnswer& answer, absl::Duration took) {
+std::string SlowSearchLine(const SearchCall& call, const SearchAnswer& answer, absl::Duration took,
+                           const TraceId& trace_id) {
   // Generations with their plans, over all queries: a line is to be read.
   std::map<uint32_t, std::map<std::string_view, size_t>> segments;
   int64_t scored = 0, refined = 0, reranked = 0;
@@ -73,7 +74,8 @@ std::string SlowSearchLine(const SearchCall& call, const SearchAnswer& answer, a
   return StrCat("slow search of collection '", call.collection, "': ", absl::ToInt64Milliseconds(took), " ms, ",
                 call.queries.size(), " queries, k ", call.k, call.exact ? ", exact" : "", ", serving generation ",
                 answer.serving_generation, "; legs: ", TextOfNamed(legs), "; rows scored ", scored, ", refined ",
-                refined, ", reranked ", reranked, "; filter fields: ", TextOfNamed(fields));
+                refined, ", reranked ", reranked, "; filter fields: ", TextOfNamed(fields),
+                trace_id.empty() ? "" : "; trace ", trace_id.empty() ? "" : HexOf(trace_id));
 }
 
 }  // namespace lightcone::server

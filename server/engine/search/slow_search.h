@@ -5,11 +5,13 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/trace.h"
 #include "server/engine/api/types.h"
 
 namespace lightcone::server {
 
-// `answer` has a profile, unless no leg ended.
-std::string SlowSearchLine(const SearchCall& call, const SearchAnswer& answer, absl::Duration took);
+// `answer` has a profile, unless no leg ended. `trace_id` may be empty.
+std::string SlowSearchLine(const SearchCall& call, const SearchAnswer& answer, absl::Duration took,
+                           const TraceId& trace_id = {});
 
 }  // namespace lightcone::server

@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/status.h"
+#include "base/trace.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/write/write_group.h"
 #include "spdlog/spdlog.h"
@@ -28,12 +29,32 @@ size_t BytesOfJob(const WriteJob& job) {
   return bytes;
 }
 
+// Of the jobs that have come so far: a job that was refused has no part in what happens to its group.
+void NoteTime(int64_t WriteTimes::*time, const std::vector<WriteJob*>& jobs) {
+  const int64_t now = SteadyNanos();
+  for (WriteJob* job : jobs) {
+    if (job->status.ok()) job->times.*time = now;
+  }
+}
+
 }  // namespace
 
 CollectionWriter::CollectionWriter(Collection* collection, int64_t queue_max)
     : collection_(collection), queue_max_(queue_max), progress_(collection->progress()) {}
 
 absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallContext& context) {
+  if (context.trace == nullptr) return Await(job, context);
+  Span write(context.trace, "write");
+  const int64_t began = SteadyNanos();
+  absl::StatusOr<WriteResult> result = Await(job, context);
+  const WriteTimes& times = job->times;
+  if (times.taken != 0) write.Add("queue", began, times.taken);
+  if (times.stored != 0) write.Add("store", times.taken, times.stored);
+  if (times.applied != 0) write.Add("index", times.stored, times.applied);
+  return result;
+}
+
+absl::StatusOr<WriteResult> CollectionWriter::Await(WriteJob* job, const CallContext& context) {
   job->bytes = BytesOfJob(*job);
   absl::MutexLock lock(&mu_);
   LC_RETURN_IF_ERROR(broken_);
@@ -169,6 +190,7 @@ void CollectionWriter::Lead(bool room) {
   leading_ = true;
   const absl::Status refused = broken_;
   mu_.Unlock();
+  NoteTime(&WriteTimes::taken, jobs);
   std::optional<WriteGroup> group;
   const GroupOutcome outcome = WriteToStore(jobs, refused, &group);
   mu_.Lock();
@@ -178,6 +200,7 @@ void CollectionWriter::Lead(bool room) {
     const uint64_t ticket = groups_written_++;
     mu_.Unlock();
     const absl::Status synced = Sync(&*group);
+    if (synced.ok()) NoteTime(&WriteTimes::stored, jobs);
     mu_.Lock();
     if (!synced.ok()) SetBroken(synced);
     const auto my_turn = [this, ticket]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return groups_applied_ == ticket; };
@@ -185,6 +208,7 @@ void CollectionWriter::Lead(bool room) {
     absl::Status broken = broken_;
     mu_.Unlock();
     if (broken.ok()) broken = ApplyToIndex(&*group);
+    if (broken.ok()) NoteTime(&WriteTimes::applied, jobs);
     group.reset();  // thousands of strings, which need not be freed under the lock
     mu_.Lock();
     if (!broken.ok()) {

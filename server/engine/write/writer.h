@@ -42,6 +42,13 @@ struct ExpectedHead {
   uint64_t sequence = 0;
 };
 
+// Times of the steady clock in nanoseconds; 0: the job did not come so far.
+struct WriteTimes {
+  int64_t taken = 0;    // Its group began.
+  int64_t stored = 0;   // The store has it, as durable as it asks for.
+  int64_t applied = 0;  // Searches see it.
+};
+
 // One RPC batch: an upsert (items), a delete, or a change of payloads (ids). Takes effect as a whole or not at all.
 struct WriteJob {
   uint32_t generation = 0;       // 0: a delete or a change of payloads
@@ -68,6 +75,7 @@ struct WriteJob {
   WriteResult result;
   size_t written = 0;           // items, without those that were there already
   std::vector<size_t> missing;  // places of ids without an item, of a change of payloads
+  WriteTimes times;
 };
 
 class WriteGroup;
@@ -87,6 +95,8 @@ class CollectionWriter {
   absl::Status broken() const;
 
  private:
+  // Submit, but for the spans of the job.
+  absl::StatusOr<WriteResult> Await(WriteJob* job, const CallContext& context);
   // Without room for items: up to the first job that has any.
   std::vector<WriteJob*> TakeGroup(bool room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Lead(bool room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

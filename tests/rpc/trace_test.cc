@@ -1,0 +1,213 @@
+// A server that sends the spans of calls to a collector, as its callers' `traceparent` asks, and logs with their ids.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "httplib.h"
+#include "server/rpc/server.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
+#include "tests/rpc/keys_fixture.h"
+#include "tests/rpc/wire_fixture.h"
+#include "tests/trace/stub_collector.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::Not;
+
+constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kCaller[] = "00f067aa0ba902b7";
+
+std::string Header(bool sampled = true) { return StrCat("00-", kTrace, "-", kCaller, sampled ? "-01" : "-00"); }
+
+class TraceTest : public WireTest {
+ protected:
+  // Only calls that ask for it are traced.
+  void ServeTraced() {
+    config_.trace.endpoint = collector_.url();
+    config_.trace.sample_share = 0;
+    Serve();
+  }
+  grpc::Status SearchTraced(const v1::SearchRequest& request, bool sampled = true, const std::string& key = "") {
+    grpc::ClientContext context;
+    if (!key.empty()) context.AddMetadata("api-key", key);
+    context.AddMetadata("traceparent", Header(sampled));
+    v1::SearchResponse response;
+    return retrieval_->Search(&context, request, &response);
+  }
+  // The spans, once those of so many calls have arrived. The server is gone then, and has sent what it had besides.
+  std::vector<json> Spans(int64_t calls) {
+    collector_.AwaitCalls(calls);
+    server_->Stop(absl::Seconds(30));
+    return collector_.spans();
+  }
+  // Names of the spans of the caller's trace, which must hang together.
+  static std::multiset<std::string> NamesOf(const std::vector<json>& spans) {
+    std::set<std::string> ids = {kCaller};
+    std::multiset<std::string> names;
+    for (const json& span : spans) ids.insert(span["spanId"]);
+    for (const json& span : spans) {
+      EXPECT_EQ(span["traceId"], kTrace);
+      EXPECT_TRUE(ids.contains(span["parentSpanId"])) << span.dump();
+      names.insert(span["name"]);
+    }
+    return names;
+  }
+
+  // The number behind `name` in the figures; -1: there is none.
+  double FigureOf(const std::string& name) {
+    httplib::Client client("http://" + server_->bound().http);
+    const auto answer = client.Get("/metrics");
+    if (!answer) return -1;
+    const size_t at = answer->body.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(answer->body.substr(at + name.size() + 2));
+  }
+
+  StubCollector collector_;
+};
+
+TEST_F(TraceTest, ASearchAndAnUpsertSendTheirSpansUnderTheCallersTrace) {
+  ServeTraced();
+  MakeGallery("photos");
+  {
+    grpc::ClientContext context;
+    context.AddMetadata("traceparent", Header());
+    v1::UpsertResponse response;
+    ASSERT_TRUE(retrieval_->Upsert(&context, Batch("photos", {"a", "b"}), &response).ok());
+  }
+  ASSERT_TRUE(SearchTraced(SearchFor("photos", {0, 1, 2, 3})).ok());
+  ASSERT_TRUE(SearchTraced(SearchFor("photos", {0, 1, 2, 3}), /*sampled=*/false).ok());
+  const std::vector<json> spans = Spans(2);
+  EXPECT_THAT(NamesOf(spans),
+              testing::UnorderedElementsAre("Retrieval/Upsert", "auth", "queue", "write", "queue", "store", "index",
+                                            "Retrieval/Search", "auth", "queue", "index", "leg", "store"));
+  for (const json& span : spans) {
+    if (span["parentSpanId"] != kCaller) continue;
+    EXPECT_EQ(span["kind"], 2);
+    EXPECT_EQ(AttributeOf(span, "rpc.method"), span["name"].get<std::string>());
+    EXPECT_EQ(AttributeOf(span, "rpc.response.status_code"), "OK");
+    EXPECT_EQ(AttributeOf(span, "db.collection.name"), "photos");
+  }
+}
+
+TEST_F(TraceTest, EachBatchOfAStreamIsACallOfTheCallersTrace) {
+  ServeTraced();
+  MakeGallery("photos");
+  {
+    grpc::ClientContext context;
+    context.AddMetadata("traceparent", Header());
+    const auto stream = retrieval_->UpsertStream(&context);
+    for (const char* collection : {"photos", "missing"}) {
+      v1::UpsertStreamRequest request;
+      *request.mutable_batch() = Batch(collection, {"a"});
+      ASSERT_TRUE(stream->Write(request));
+      v1::UpsertStreamResponse response;
+      ASSERT_TRUE(stream->Read(&response));
+    }
+    stream->WritesDone();
+    ASSERT_TRUE(stream->Finish().ok());
+  }
+  const std::vector<json> spans = Spans(2);
+  NamesOf(spans);
+  std::vector<std::string> ends;
+  for (const json& span : spans) {
+    if (span["name"] != "Retrieval/UpsertStream") continue;
+    EXPECT_EQ(span["parentSpanId"], kCaller);
+    ends.push_back(StrCat(AttributeOf(span, "db.collection.name"), " ", AttributeOf(span, "rpc.response.status_code")));
+  }
+  EXPECT_THAT(ends, ElementsAre("photos OK", "missing NOT_FOUND"));
+}
+
+TEST_F(TraceTest, CallsOfRestAreTracedByTheSameHeader) {
+  ServeTraced();
+  MakeGallery("photos");
+  ASSERT_TRUE(Upsert(Batch("photos", {"a", "b"})).ok());
+  httplib::Client client("http://" + server_->bound().http);
+  const auto answer = client.Post("/collections/photos/points/search", {{"traceparent", Header()}},
+                                  R"({"vector": [0, 1, 2, 3], "limit": 1})", "application/json");
+  ASSERT_TRUE(answer);
+  ASSERT_EQ(answer->status, 200) << answer->body;
+  const std::vector<json> spans = Spans(1);
+  EXPECT_THAT(NamesOf(spans), IsSupersetOf({"Rest/SearchPoints", "queue", "parse", "index", "leg", "store"}));
+  for (const json& span : spans) {
+    if (span["name"] != "Rest/SearchPoints") continue;
+    EXPECT_EQ(AttributeOf(span, "db.collection.name"), "photos");
+  }
+}
+
+TEST_F(TraceTest, EveryCallIsTracedByDefault) {
+  config_.trace.endpoint = collector_.url();
+  Serve();
+  MakeGallery("photos");
+  v1::SearchResponse response;
+  ASSERT_TRUE(Search(SearchFor("photos", {0, 1, 2, 3}), &response).ok());
+  std::set<std::string> names, traces;
+  for (const json& span : Spans(4)) {
+    if (span.contains("parentSpanId")) continue;
+    names.insert(span["name"]);
+    traces.insert(span["traceId"]);
+  }
+  EXPECT_THAT(names, IsSupersetOf({"Collections/Create", "Generations/Activate", "Retrieval/Search"}));
+  EXPECT_EQ(traces.size(), 4u) << "each call has a trace of its own";
+}
+
+TEST_F(TraceTest, NobodyWithoutAKeySendsSpans) {
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "keys", KeyLine("reader", auth::kRead)).ok());
+  config_.auth.keys_file = folder_ / "keys";
+  ServeTraced();
+  EXPECT_EQ(SearchTraced(SearchFor("nobody's", {0})).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(SearchTraced(SearchFor("readers", {0}), true, "reader-key").error_code(), grpc::StatusCode::NOT_FOUND);
+  std::vector<std::string> collections;
+  for (const json& span : Spans(1)) {
+    if (span["parentSpanId"] == kCaller) collections.push_back(AttributeOf(span, "db.collection.name"));
+  }
+  EXPECT_THAT(collections, ElementsAre("readers"));
+}
+
+TEST_F(TraceTest, TheFiguresSayHowManySpansWereSentAndLost) {
+  ServeTraced();
+  EXPECT_EQ(SearchTraced(SearchFor("missing", {0})).error_code(), grpc::StatusCode::NOT_FOUND);
+  collector_.AwaitCalls(1);
+  const double sent = static_cast<double>(collector_.spans().size());
+  // The server counts them once it has the reply.
+  while (FigureOf("lightcone_trace_spans_exported_total") == 0) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_EQ(FigureOf("lightcone_trace_spans_exported_total"), sent);
+  for (const char* reason : {"bound", "failed", "queue_full"}) {
+    EXPECT_EQ(FigureOf(StrCat("lightcone_trace_spans_dropped_total{reason=\"", reason, "\"}")), 0) << reason;
+  }
+}
+
+TEST_F(TraceTest, TheLogOfAFailedCallHasTheIdOfItsTraceWithoutACollectorToo) {
+  std::ostringstream lines;
+  const auto before = spdlog::default_logger();
+  const auto logger = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines));
+  logger->set_level(spdlog::level::debug);
+  spdlog::set_default_logger(logger);
+  Serve();
+  EXPECT_EQ(SearchTraced(SearchFor("missing", {0})).error_code(), grpc::StatusCode::NOT_FOUND);
+  server_->Stop(absl::Seconds(30));
+  spdlog::set_default_logger(before);
+  const std::string text = lines.str();
+  EXPECT_THAT(text, HasSubstr(StrCat(" us trace ", kTrace, ": ")));
+  EXPECT_THAT(text, HasSubstr("Retrieval/Search NOT_FOUND"));
+  EXPECT_THAT(collector_.requests(), IsEmpty());
+}
+
+TEST_F(TraceTest, AServerRefusesAUrlThatIsNone) {
+  config_.trace.endpoint = "collector:4318";
+  config_.listen = "127.0.0.1:0";
+  config_.engine.data_folder = folder_ / "data";
+  const absl::Status status = RunningServer::Start(config_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(status), HasSubstr("trace.endpoint"));
+}
+
+}  // namespace
+}  // namespace lightcone::server
