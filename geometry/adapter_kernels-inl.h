@@ -150,7 +150,7 @@ HWY_INLINE void AddSingleOf(const float* HWY_RESTRICT x, size_t inner, float ste
 #if HWY_TARGET <= HWY_AVX2 || HWY_ARCH_ARM
 constexpr bool kConvertsHalves = true;
 #else
-constexpr bool kConvertsHalves = false;  // only by many instructions
+constexpr bool kConvertsHalves = false;  // Others convert by many instructions.
 #endif
 
 template <size_t NV>

@@ -27,7 +27,7 @@ SpanCounts AppendSpans(absl::StatusCode code, Trace* trace, std::string* out);
 // What a collector says of spans in the reply to a request that it took.
 struct PartialSuccess {
   uint64_t rejected = 0;  // number of spans
-  std::string message;    // on one line; empty: there is none
+  std::string message;    // text on one line; empty: there is none
 };
 
 // Nothing where the reply says nothing, or is no JSON.

@@ -105,7 +105,7 @@ void Tracer::Run() {
     TraceFigures told;
     try {
       told = Send(&batch);
-    } catch (...) {  // of missing memory, mostly: the server goes on without these spans
+    } catch (...) {  // Mostly memory is missing: the server goes on without these spans.
       told = {};
       told.dropped_total[static_cast<size_t>(SpanLoss::kFailed)] = spans;
     }

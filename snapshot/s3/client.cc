@@ -74,7 +74,7 @@ struct S3Client::Request {
   const TakeBytes* take = nullptr;  // takes the content of a GET; absent: the answer is kept
   std::string_view about = {};      // prefix of a list, for errors
   uint64_t taken = 0;               // bytes that `take` has had
-  bool cleanup = false;             // one short try, whatever `cancelled` says
+  bool cleanup = false;             // It has one short try, whatever `cancelled` says.
 };
 
 struct S3Client::Reply {

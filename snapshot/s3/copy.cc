@@ -123,7 +123,7 @@ absl::Status PutManifest(const S3Shelf& shelf, const SnapshotManifest& manifest,
 absl::Status CopyFiles(const std::string& from, const S3Shelf& shelf, const S3CopyOptions& options,
                        SnapshotCopy* copy) {
   const SnapshotManifest& manifest = copy->manifest;
-  LC_RETURN_IF_ERROR(shelf.Has(manifest).status());  // before anything is sent
+  LC_RETURN_IF_ERROR(shelf.Has(manifest).status());  // Nothing was sent yet.
   LC_ASSIGN_OR_RETURN(const auto lease, S3Lease::Take(shelf.client(), shelf.LeasesPrefix(), S3Lease::Work::kCopy));
   LC_ASSIGN_OR_RETURN(S3Objects there, shelf.ListFiles());
   {

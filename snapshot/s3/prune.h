@@ -21,7 +21,8 @@ struct S3PruneOptions {
 struct S3Pruned {
   std::vector<std::string> kept, deleted;  // names of snapshots, newest first
   uint64_t deleted_files = 0, deleted_bytes = 0;
-  std::string uploads_left;  // why uploads in parts may be left: the store's refusal to list or end them; or empty
+  std::string
+      uploads_left;  // reason why uploads in parts may be left: the store's refusal to list or end them; or empty
 };
 
 // Deletes the oldest snapshots, then files that no snapshot names, then uploads in parts that nobody ended. The newest

@@ -42,7 +42,7 @@ bool S3Shelf::IsFileKey(const std::string& key, uint64_t bytes) const {
 
 bool S3Shelf::IsFileKey(const std::string& key) const {
   uint64_t bytes = 0;
-  const size_t name = key.rfind('/') + 1;  // without a slash: 0
+  const size_t name = key.rfind('/') + 1;  // 0 where there is no slash
   const auto read = std::from_chars(key.data() + name, key.data() + key.size(), bytes);
   return read.ec == std::errc() && IsFileKey(key, bytes);
 }

@@ -17,7 +17,7 @@
 
 namespace lightcone {
 
-using S3Objects = std::map<std::string, S3Object>;  // by key
+using S3Objects = std::map<std::string, S3Object>;  // objects by key
 
 // A manifest that a list of the bucket has.
 struct S3Listed {

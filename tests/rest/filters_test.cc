@@ -62,11 +62,12 @@ TEST_F(RestFilters, ConditionsFindWhatTheyFindAtQdrant) {
       {R"({"min_should": {"min_count": 2, "conditions": [{"key": "city", "match": {"value": "Oslo"}},
            {"key": "n", "range": {"lt": 3}}, {"key": "tags", "match": {"value": "zz"}}]}})",
        {1}},
-      {R"({"must": [{"key": "at", "geo_polygon": {"exterior": {"points": [{"lon": 12, "lat": 41}, {"lon": 13, "lat": 41},
-           {"lon": 13, "lat": 43}, {"lon": 12, "lat": 41}]}}}]})",
+      {R"({"must": [{"key": "at", "geo_polygon": {"exterior": {"points": [
+           {"lon": 12, "lat": 41}, {"lon": 13, "lat": 41}, {"lon": 13, "lat": 43}, {"lon": 12, "lat": 41}]}}}]})",
        {3}},
-      {R"({"must": [{"key": "at", "geo_polygon": {"exterior": {"points": [{"lon": 12, "lat": 41}, {"lon": 13, "lat": 41},
-           {"lon": 13, "lat": 43}, {"lon": 12, "lat": 41}]}, "interiors": [{"points": [{"lon": 12.4, "lat": 41.8},
+      {R"({"must": [{"key": "at", "geo_polygon": {"exterior": {"points": [
+           {"lon": 12, "lat": 41}, {"lon": 13, "lat": 41}, {"lon": 13, "lat": 43}, {"lon": 12, "lat": 41}]},
+           "interiors": [{"points": [{"lon": 12.4, "lat": 41.8},
            {"lon": 12.6, "lat": 41.8}, {"lon": 12.5, "lat": 42}, {"lon": 12.4, "lat": 41.8}]}]}}]})",
        json::array()},
       {R"({"must": [{"has_vector": ""}]})", {1, 2, 3, 4}},

@@ -20,12 +20,12 @@ namespace {
 
 constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
 constexpr int64_t kItemsATurnMin = 64, kItemsATurnMax = 4'096;
-constexpr absl::Duration kTurnBeginsMax = absl::Seconds(10);  // after which a turn begins no batch
-constexpr absl::Duration kTurn = absl::Seconds(1);            // what a turn should take: other collections wait for it
-constexpr absl::Duration kIdle = absl::Milliseconds(200);     // between looks while there is nothing to embed
-constexpr absl::Duration kBusy = absl::Milliseconds(5);       // until the rate allows more
-constexpr absl::Duration kKeepIdle = absl::Minutes(1);        // an encoder that nothing came for: it may be large
-constexpr absl::Duration kRetryMax = absl::Minutes(5);        // between tries of an encoder that does not start
+constexpr absl::Duration kTurnBeginsMax = absl::Seconds(10);  // time after which a turn begins no batch
+constexpr absl::Duration kTurn = absl::Seconds(1);  // time that a turn should take; other collections wait for it
+constexpr absl::Duration kIdle = absl::Milliseconds(200);  // pause while there is nothing to embed
+constexpr absl::Duration kBusy = absl::Milliseconds(5);    // pause until the rate allows more
+constexpr absl::Duration kKeepIdle = absl::Minutes(1);     // an encoder that nothing came for: it may be large
+constexpr absl::Duration kRetryMax = absl::Minutes(5);  // longest pause between tries of an encoder that does not start
 constexpr int kDoublingsMax = 10;
 
 // Whether items of the collection are to be embedded here now, and by what.

@@ -42,7 +42,7 @@ class EmbedBackfills {
     std::unique_ptr<InputsEncoder> encoder;      // nullptr: none is needed now
     uint32_t generation = 0;                     // generation of the encoder
     int64_t rounds = 1;                          // batches that each caller of the encoder has in a turn
-    absl::Time embedded = absl::InfinitePast();  // when the encoder was last asked
+    absl::Time embedded = absl::InfinitePast();  // time when the encoder was last asked
     int failures = 0;                            // consecutive failures of the encoder to start
     uint64_t starts = 0;                         // Backfill::starts when the failures were counted
 
@@ -64,7 +64,7 @@ class EmbedBackfills {
     std::vector<AsideItem> aside ABSL_GUARDED_BY(mu);
     bool works ABSL_GUARDED_BY(mu) = false;               // The encoder gave an input its vector.
     std::vector<AsideItem> doubtful ABSL_GUARDED_BY(mu);  // aside where it works; else it is at fault
-    absl::Status doubt ABSL_GUARDED_BY(mu);               // why it gave the first of these none
+    absl::Status doubt ABSL_GUARDED_BY(mu);               // reason why the first of these got none
   };
 
   // One turn of every collection; the pause until the next one.

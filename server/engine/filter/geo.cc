@@ -57,7 +57,7 @@ bool Holds(const GeoRect& rect, const GeoPoint& point) {
 // Twice the area of the triangle of three points: above 0 where they turn left. Where doubles cannot tell its sign, as
 // the products are close, longer numbers are asked, which keep eleven bits more on most machines.
 double Turn(const GeoPoint& a, const GeoPoint& b, const GeoPoint& c) {
-  constexpr double kError = 4e-16;  // of the products' sizes, and more
+  constexpr double kError = 4e-16;  // share of the products' sizes, or less
   const double left = (b.lon - a.lon) * (c.lat - a.lat), right = (b.lat - a.lat) * (c.lon - a.lon);
   const double turn = left - right;
   if (std::abs(turn) > kError * (std::abs(left) + std::abs(right))) return turn;

@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<float>> Carried(const ServedAdapter& by, const std::v
 constexpr size_t kGroupsAThread = 2;
 constexpr size_t kQueriesATile = 4;  // queries that scoring takes at once
 constexpr size_t kQueriesAGroupMax = 32;
-constexpr size_t kIndexSpansMax = 8;  // of a run: the spans of its legs and of the store need places, too
+constexpr size_t kIndexSpansMax = 8;  // number of a run; its legs and the store need places, too
 
 // Of the time that is left when a search begins, for what comes after its legs.
 constexpr int64_t kReserveParts = 10;
