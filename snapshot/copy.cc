@@ -5,6 +5,7 @@
 #include "base/link.h"
 #include "base/status.h"
 #include "snapshot/folder_sink.h"
+#include "snapshot/identity.h"
 #include "snapshot/read.h"
 #include "snapshot/shelf.h"
 
@@ -20,6 +21,7 @@ class SharingSink final : public FolderSink {
 
   absl::Status Open(const SnapshotFile& file, bool* skip) override {
     for (const ShelvedSnapshot& one : earlier_) {
+      if (!TellsContent(file)) break;
       const SnapshotFile* same = one.manifest.ok() ? one.manifest->File(file.path) : nullptr;
       if (same == nullptr || same->bytes != file.bytes || same->crc32c != file.crc32c) continue;
       LC_ASSIGN_OR_RETURN(const std::string to, Prepare(file));

@@ -9,6 +9,7 @@
 #include "base/dcheck.h"
 #include "base/status.h"
 #include "snapshot/folder_sink.h"
+#include "snapshot/identity.h"
 #include "snapshot/read.h"
 #include "snapshot/restore.h"
 #include "snapshot/s3/lease.h"
@@ -31,10 +32,10 @@ class UploadSink final : public SnapshotSink {
   absl::Status Open(const SnapshotFile& file, bool* skip) override {
     LC_RETURN_IF_ERROR(lease_.Keep());
     file_ = &file;
-    key_ = shelf_.FileKey(file);
+    key_ = shelf_.FileKey(copy_->manifest.name, file);
     part_bytes_ = std::max(options_.part_bytes, file.bytes / kPartsMax + 1);
     const auto same = there_.find(key_);
-    *skip = same != there_.end() && same->second.bytes == file.bytes;
+    *skip = TellsContent(file) && same != there_.end() && same->second.bytes == file.bytes;
     ++(*skip ? copy_->shared_files : copy_->copied_files);
     (*skip ? copy_->shared_bytes : copy_->copied_bytes) += file.bytes;
     if (*skip) {
@@ -161,7 +162,7 @@ absl::StatusOr<SnapshotManifest> RestoreSnapshotFromS3(const S3Shelf& shelf, con
   };
   const auto unpack = [&](const SnapshotManifest& manifest, const std::string& folder) {
     FolderSink sink(folder);
-    return ReadSnapshotFiles(shelf.Files(seen), manifest, sink, shelf.client().options().cancelled);
+    return ReadSnapshotFiles(shelf.Files(name, seen), manifest, sink, shelf.client().options().cancelled);
   };
   return RestoreFrom({.check = check, .unpack = unpack}, data_folder);
 }

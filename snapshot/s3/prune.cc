@@ -73,7 +73,8 @@ absl::Status DeleteUnnamedFiles(const S3Shelf& shelf, const Held& held, absl::Du
                                 S3Pruned* out) {
   std::set<std::string> named;
   for (size_t i = 0; i < out->kept.size(); ++i) {
-    for (const SnapshotFile& file : held.snapshots[i].manifest.files) named.insert(shelf.FileKey(file));
+    const SnapshotManifest& manifest = held.snapshots[i].manifest;
+    for (const SnapshotFile& file : manifest.files) named.insert(shelf.FileKey(manifest.name, file));
   }
   LC_ASSIGN_OR_RETURN(const std::vector<S3Listed> now, shelf.ListManifests());
   for (const S3Listed& one : now) {

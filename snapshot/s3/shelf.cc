@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "snapshot/identity.h"
 
 namespace lightcone {
 namespace {
@@ -25,8 +26,9 @@ std::string S3Shelf::ManifestKey(std::string_view name) const {
   return StrCat(root_, kSnapshots, name, "/", kSnapshotManifestName);
 }
 
-std::string S3Shelf::FileKey(const SnapshotFile& file) const {
-  return StrCat(FilesPrefix(), file.path, "/", file.bytes, "-", absl::StrFormat("%08x", file.crc32c));
+std::string S3Shelf::FileKey(std::string_view snapshot, const SnapshotFile& file) const {
+  const std::string key = StrCat(FilesPrefix(), file.path, "/", file.bytes, "-", absl::StrFormat("%08x", file.crc32c));
+  return TellsContent(file) ? key : StrCat(key, "-", snapshot);
 }
 
 bool S3Shelf::IsFileKey(const std::string& key, uint64_t bytes) const {
@@ -37,7 +39,9 @@ bool S3Shelf::IsFileKey(const std::string& key, uint64_t bytes) const {
   const size_t dash = std::min(key.find('-', slash), key.size() - 1);
   const char* const end = key.data() + key.size();
   const auto read = std::from_chars(key.data() + dash + 1, end, file.crc32c, 16);
-  return read.ec == std::errc() && read.ptr == end && FileKey(file) == key;
+  const std::string snapshot = read.ptr != end && *read.ptr == '-' ? std::string(read.ptr + 1, end) : "";
+  return read.ec == std::errc() && (snapshot.empty() || CheckSnapshotName(snapshot).ok()) &&
+         FileKey(snapshot, file) == key;
 }
 
 bool S3Shelf::IsFileKey(const std::string& key) const {
@@ -70,7 +74,7 @@ absl::Status S3Shelf::CheckFiles(const SnapshotManifest& manifest, const S3Objec
   std::string faults;
   size_t count = 0;
   for (const SnapshotFile& file : manifest.files) {
-    const std::string key = FileKey(file);
+    const std::string key = FileKey(manifest.name, file);
     const auto found = there.find(key);
     if (found != there.end() && found->second.bytes == file.bytes) continue;
     if (++count > kFaultsMax) continue;
@@ -128,11 +132,11 @@ absl::StatusOr<bool> S3Shelf::Has(const SnapshotManifest& manifest) const {
   return AlreadyExists(StrCat("another snapshot '", manifest.name, "' exists in ", Text()));
 }
 
-FileSource S3Shelf::Files(const std::function<void(uint64_t)>& seen) const {
+FileSource S3Shelf::Files(const std::string& snapshot, const std::function<void(uint64_t)>& seen) const {
   const auto done = std::make_shared<uint64_t>(0);
-  const auto bytes_of = [this, seen, done](const SnapshotFile& file, const TakeBytes& take) {
+  const auto bytes_of = [this, snapshot, seen, done](const SnapshotFile& file, const TakeBytes& take) {
     uint64_t bytes = 0;
-    return client_.Read(FileKey(file), [&](std::string_view piece) -> absl::Status {
+    return client_.Read(FileKey(snapshot, file), [&](std::string_view piece) -> absl::Status {
       bytes += piece.size();
       if (bytes > file.bytes) {
         return DataLoss(StrCat("file '", file.path, "' has more bytes than the ", file.bytes, " of the manifest"));
@@ -142,13 +146,13 @@ FileSource S3Shelf::Files(const std::function<void(uint64_t)>& seen) const {
       return take(piece);
     });
   };
-  return {.bytes = bytes_of, .key = [this](const SnapshotFile& file) { return FileKey(file); }};
+  return {.bytes = bytes_of, .key = [this, snapshot](const SnapshotFile& file) { return FileKey(snapshot, file); }};
 }
 
 absl::StatusOr<SnapshotManifest> S3Shelf::Verify(const std::string& name,
                                                  const std::function<void(uint64_t)>& seen) const {
   LC_ASSIGN_OR_RETURN(SnapshotManifest manifest, ReadManifest(name));
-  LC_RETURN_IF_ERROR(VerifySnapshotFiles(Files(seen), manifest, client_.options().cancelled));
+  LC_RETURN_IF_ERROR(VerifySnapshotFiles(Files(name, seen), manifest, client_.options().cancelled));
   return manifest;
 }
 

@@ -34,8 +34,9 @@ class S3Shelf {
   std::string Text() const;
 
   std::string ManifestKey(std::string_view name) const;
-  // The same for all files of the same path, size and checksum.
-  std::string FileKey(const SnapshotFile& file) const;
+  // The same for all files of the same path, size and checksum, and of a file whose content these do not tell
+  // (TellsContent) for one snapshot alone.
+  std::string FileKey(std::string_view snapshot, const SnapshotFile& file) const;
   // Whether it is a key that FileKey gives for a file of this size: nothing else below FilesPrefix is ours.
   bool IsFileKey(const std::string& key, uint64_t bytes) const;
   // Whether it is one for any size.
@@ -59,8 +60,8 @@ class S3Shelf {
   // Whether this very manifest is there. ALREADY_EXISTS where another one has its name.
   absl::StatusOr<bool> Has(const SnapshotManifest& manifest) const;
 
-  // Where the files come from. `seen` gets the number of bytes so far, and may be empty.
-  FileSource Files(const std::function<void(uint64_t)>& seen) const;
+  // Where a snapshot's files come from. `seen` gets the number of bytes so far, and may be empty.
+  FileSource Files(const std::string& snapshot, const std::function<void(uint64_t)>& seen) const;
   // Reads every byte of a snapshot. Errors as ReadManifest and VerifySnapshotFiles.
   absl::StatusOr<SnapshotManifest> Verify(const std::string& name, const std::function<void(uint64_t)>& seen) const;
 

@@ -20,6 +20,7 @@
 #include "snapshot/s3/shelf.h"
 #include "snapshot/s3/xml.h"
 #include "snapshot/shelf.h"
+#include "store/coding.h"
 #include "tests/snapshot/s3_world.h"
 #include "tests/support/temporary_folder.h"
 
@@ -159,6 +160,23 @@ TEST_F(S3Test, TheStoreOfTheseTestsSignsAsInAmazonsOwnExample) {
   request.scope = "20130524/us-east-1/s3/aws4_request";
   EXPECT_EQ(SignatureOf(request, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
             "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
+}
+
+// Whatever stands in them, all files of one size that end in their own checksum have one checksum.
+TEST_F(S3Test, SnapshotsShareNoFileThatEndsInItsOwnChecksum) {
+  const auto sealed = [](std::string text) {
+    coding::AppendLittle(&text, Crc32c(text));
+    return text;
+  };
+  MakeAndCopy("monday", sealed("one"));
+  MakeAndCopy("tuesday", sealed("two"));
+  EXPECT_TRUE(bucket_.Verify("monday", {}).ok());
+  ExpectRestored("tuesday", sealed("two"));
+  ExpectRestored("monday", sealed("one"));
+  const auto pruned = PruneS3(bucket_, {.keep = 1, .age_min = absl::ZeroDuration()});
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_EQ(pruned->deleted_files, 1u);
+  ExpectRestored("tuesday", sealed("two"));
 }
 
 TEST_F(S3Test, ARestoreEqualsWhatWasCopied) {

@@ -16,9 +16,11 @@
 #include "snapshot/archive.h"
 #include "snapshot/copy.h"
 #include "snapshot/folder_sink.h"
+#include "snapshot/identity.h"
 #include "snapshot/read.h"
 #include "snapshot/restore.h"
 #include "snapshot/shelf.h"
+#include "store/coding.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temporary_folder.h"
 
@@ -266,6 +268,23 @@ TEST_F(SnapshotTest, ACopySharesTheFilesThatAreThereAlready) {
   ASSERT_TRUE(RestoreSnapshot(folder_ / "away/b", folder_ / "new").ok());
   ExpectWhole(folder_ / "new", "two");
   EXPECT_THAT(CopySnapshot(shelf_.PathOf("b"), folder_ / "away").status(), Fails(Code::kAlreadyExists, "'b'"));
+}
+
+// Whatever stands in them, all such files of one size have one checksum.
+TEST_F(SnapshotTest, ACopySharesNoFileThatEndsInItsOwnChecksum) {
+  const auto sealed = [](std::string text) {
+    coding::AppendLittle(&text, Crc32c(text));
+    return text;
+  };
+  ASSERT_EQ(Crc32c(sealed("one")), kCrc32cResidue);
+  Make("a", sealed("one"));
+  Make("b", sealed("two"));
+  for (const char* name : {"a", "b"}) {
+    const auto copy = CopySnapshot(shelf_.PathOf(name), folder_ / "away");
+    ASSERT_TRUE(copy.ok()) << copy.status();
+  }
+  ASSERT_TRUE(RestoreSnapshot(folder_ / "away/b", folder_ / "new").ok());
+  ExpectWhole(folder_ / "new", sealed("two"));
 }
 
 TEST_F(SnapshotTest, AFullDiskLeavesNothingBehind) {
