@@ -228,7 +228,7 @@ TEST_F(TextDemoTest, TheWholeOfItRunsOnASmallFolder) {
 TEST_F(TextDemoTest, ItsPageShowsSentencesThatWereRightOrWrong) {
   DemoResult result;
   result.dataset = "text:/texts";
-  result.rows = {{"both", "old", 0.5, 0.75, 0.25, "Search", 0.4, 0.3}};
+  result.rows = {{"both", "old", 0.5, 0.75, 0.25, "Search", 0.4, 0.6, 0.45, 0.3}};
   TextStory story;
   story.gate_summary = "worse by <0.1>";
   story.examples = {{"card", "where is my <card>?", {{"pin", "I lost my PIN", false}}, {{"card", "my card?", true}}}};
@@ -238,7 +238,7 @@ TEST_F(TextDemoTest, ItsPageShowsSentencesThatWereRightOrWrong) {
   EXPECT_THAT(page, HasSubstr("<div class='wrong'>wrong: I lost my PIN"));
   EXPECT_THAT(page, HasSubstr("<div class='right'>right: my card?"));
   EXPECT_THAT(page, HasSubstr("worse by &lt;0.1&gt;"));
-  EXPECT_THAT(table, HasSubstr("  both        old          0.500   0.400   0.250      0.300  queries that carry"));
+  EXPECT_THAT(table, HasSubstr("  both        old          0.500   0.400   0.600    0.450   0.250      0.300  queries that carry"));
   EXPECT_THAT(table, HasSubstr("the gate of 0 probes refused"));
 }
 
