@@ -64,7 +64,7 @@ EndpointEncoder::EndpointEncoder(EndpointManifest endpoint, int dimension, Endpo
       dimension_(dimension),
       options_(std::move(options)),
       texts_max_(EndpointTextsMax(endpoint_, dimension)),
-      breaker_(std::max(options_.endpoints.failures_max, 2 * endpoint_.concurrency), options_.endpoints.rest) {
+      breaker_(std::max(options_.endpoints.failures_max, endpoint_.concurrency + 1), options_.endpoints.rest) {
   LC_DCHECK(CheckEndpointAllowed(endpoint_, options_.endpoints).ok());
 }
 
