@@ -67,9 +67,9 @@ TEST(FilterParser, ReadsIdsObjectsTextsAndPlaces) {
   EXPECT_THAT(ErrorOf("has_id(-1)"), HasSubstr("column 8: expected an id"));
   EXPECT_THAT(ErrorOf("words(t, 3)"), HasSubstr("column 10: expected a \"text\""));
   EXPECT_THAT(ErrorOf("geo_box(at, 1, 2)"), HasSubstr("four numbers"));
-  EXPECT_EQ(Shape("geo_polygon(at, 0, 0, 1.5, 0, 0, 2, 0, 0)"),
-            R"(geo_polygon { field: "at" exterior { points { lon: 0 lat: 0 } points { lon: 1.5 lat: 0 } )"
-            R"(points { lon: 0 lat: 2 } points { lon: 0 lat: 0 } } })");
+  EXPECT_EQ(Shape("geo_polygon(at, 1, 2, 1.5, 2, 1, 3, 1, 2)"),
+            R"(geo_polygon { field: "at" exterior { points { lon: 1 lat: 2 } points { lon: 1.5 lat: 2 } )"
+            R"(points { lon: 1 lat: 3 } points { lon: 1 lat: 2 } } })");
   EXPECT_THAT(ErrorOf("geo_polygon(at, 0, 0, 1)"), HasSubstr("a latitude"));
   EXPECT_THAT(ErrorOf("geo_polygon(at, 0, 0, x)"), HasSubstr("a number"));
   EXPECT_THAT(ErrorOf("nested(a b = 1)"), HasSubstr("column 10: expected ','"));
