@@ -238,7 +238,8 @@ TEST_F(TextDemoTest, ItsPageShowsSentencesThatWereRightOrWrong) {
   EXPECT_THAT(page, HasSubstr("<div class='wrong'>wrong: I lost my PIN"));
   EXPECT_THAT(page, HasSubstr("<div class='right'>right: my card?"));
   EXPECT_THAT(page, HasSubstr("worse by &lt;0.1&gt;"));
-  EXPECT_THAT(table, HasSubstr("  both        old          0.500   0.400   0.600    0.450   0.250      0.300  queries that carry"));
+  EXPECT_THAT(table,
+              HasSubstr("  both        old          0.500   0.400   0.600    0.450   0.250      0.300  queries "));
   EXPECT_THAT(table, HasSubstr("the gate of 0 probes refused"));
 }
 
