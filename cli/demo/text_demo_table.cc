@@ -16,8 +16,8 @@ std::string TextRowsTable(const DemoResult& result) {
   };
   static constexpr Note kTextNotes[] = {
       {"old", "old", "before the upgrade"},
-      {"new", "old", "the new model by the way that the gate chose"},
-      {"both", "old", "queries that carry the vectors of both models"},
+      {"new", "old", "the new model, as the gate chose"},
+      {"both", "old", "queries with the vectors of both"},
       {"new", "new", "after a full re-embedding"},
   };
   std::string table = "\n  queries by  gallery by   CMC@1    P@10  MRR@10  nDCG@10     mAP  recall@10\n";
