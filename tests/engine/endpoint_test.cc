@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <fstream>
 
+#include "absl/cleanup/cleanup.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/endpoint_breaker.h"
 #include "tests/engine/endpoint_world.h"
@@ -369,15 +370,7 @@ TEST_F(EndpointTest, StoredTextsAreEmbeddedAnewByTheNextGeneration) {
   AddAndActivate();
   Write(Texts({"cats", "dogs", "birds"}, /*keep=*/true));
   ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}})).ok());
-  StartBackfillCall start;
-  start.collection = "c";
-  start.embed_rate = 1'000;
-  start.generation = 2;  // It does not serve yet.
-  ASSERT_TRUE(engine_->StartBackfill(start).ok());
-  const absl::Time limit = absl::Now() + absl::Minutes(1);
-  while (engine_->GetBackfill("c")->state != BackfillState::kDone && absl::Now() < limit) {
-    absl::SleepFor(absl::Milliseconds(5));  // What is waited for happens in a thread of the engine.
-  }
+  ASSERT_NO_FATAL_FAILURE(BackFill(2));  // It does not serve yet.
   SearchCall call = SearchFor(StubEndpoint::VectorOf("new: dogs", kLength), 1, 2);
   EXPECT_THAT(HitNames(call), ElementsAre("1@2"));
 }
@@ -394,6 +387,7 @@ TEST_F(EndpointTest, ABackfillAsksTheEndpointSeveralTimesAtOnceAndLeavesOneReque
   std::condition_variable changed;
   int running = 0, most = 0;
   bool full = false;
+  const absl::Cleanup stop = [this] { engine_.reset(); };  // before what the stub's answers refer to goes
   for (int i = 0; i < kTexts / 10; ++i) {
     stub_.Queue([&](const std::vector<std::string>& asked, httplib::Response& response) {
       std::unique_lock lock(mu);
@@ -406,15 +400,7 @@ TEST_F(EndpointTest, ABackfillAsksTheEndpointSeveralTimesAtOnceAndLeavesOneReque
       response.set_content(StubEndpoint::BodyFor(asked, kLength).dump(), "application/json");
     });
   }
-  StartBackfillCall start;
-  start.collection = "c";
-  start.embed_rate = 1e6;
-  start.generation = 2;
-  ASSERT_TRUE(engine_->StartBackfill(start).ok());
-  const absl::Time limit = absl::Now() + absl::Minutes(2);
-  while (engine_->GetBackfill("c")->state != BackfillState::kDone && absl::Now() < limit) {
-    absl::SleepFor(absl::Milliseconds(5));  // What is waited for happens in a thread of the engine.
-  }
+  ASSERT_NO_FATAL_FAILURE(BackFill(2));
   for (const int i : {0, 150, 299}) {
     SearchCall call = SearchFor(StubEndpoint::VectorOf(StrCat("new: text ", i), kLength), 1, 2);
     EXPECT_THAT(HitNames(call), ElementsAre(StrCat(i, "@2")));
@@ -430,15 +416,7 @@ TEST_F(EndpointTest, ABackfillGoesOnAfterFailuresOfItsEndpoint) {
   Write(Texts(texts, /*keep=*/true));
   ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}, {"batch_size", 8}})).ok());
   for (const int status : {503, 200, 503, 503}) stub_.QueueStatus(status);  // 200 without a body is no answer either
-  StartBackfillCall start;
-  start.collection = "c";
-  start.embed_rate = 1e6;
-  start.generation = 2;
-  ASSERT_TRUE(engine_->StartBackfill(start).ok());
-  const absl::Time limit = absl::Now() + absl::Minutes(2);
-  while (engine_->GetBackfill("c")->state != BackfillState::kDone && absl::Now() < limit) {
-    absl::SleepFor(absl::Milliseconds(5));
-  }
+  ASSERT_NO_FATAL_FAILURE(BackFill(2));
   EXPECT_EQ(engine_->GetBackfill("c")->items_aside, 0u);
   for (const int i : {0, 64, 199}) {
     SearchCall call = SearchFor(StubEndpoint::VectorOf(StrCat("new: text ", i), kLength), 1, 2);

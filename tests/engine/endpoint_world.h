@@ -143,6 +143,19 @@ class EndpointTest : public EngineTest {
     ASSERT_TRUE(made.ok()) << made.status();
     Activate(made->generation, /*force=*/true);
   }
+  // Embeds all of "c" by the generation, as fast as it goes.
+  void BackFill(uint32_t generation) {
+    StartBackfillCall start;
+    start.collection = "c";
+    start.embed_rate = 1e6;
+    start.generation = generation;
+    ASSERT_TRUE(engine_->StartBackfill(start).ok());
+    const auto done = [this] { return engine_->GetBackfill("c")->state == BackfillState::kDone; };
+    const absl::Time limit = absl::Now() + absl::Minutes(2);
+    // What is waited for happens in a thread of the engine.
+    while (!done() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
+    ASSERT_TRUE(done());
+  }
   static UpsertBatch Texts(const std::vector<std::string>& texts, bool keep = false) {
     UpsertBatch batch;
     batch.collection = "c";

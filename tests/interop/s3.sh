@@ -9,9 +9,11 @@ work=$(mktemp -d)
 server=
 store=
 clean() {
-  for process in $server $store; do kill -9 "$process" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  rm -rf "$work" || true
+  for process in $server $store; do
+    if kill -0 "$process" 2>/dev/null; then kill -9 "$process"; fi
+  done
+  wait
+  rm -rf "$work"
 }
 trap clean EXIT
 

@@ -1,6 +1,7 @@
-// The thread that embeds galleries anew from their stored inputs: a few items at a time, at the lowest priority and
-// with encoders in processes of their own, so that queries neither wait behind it nor end with it.
-// Threads: constructor and destructor belong to the owner; the rest runs in the thread.
+// The thread that embeds galleries anew from their stored inputs: turns of about a second, at a low priority and with
+// encoders in processes of their own or elsewhere, so that queries neither wait behind it nor end with it.
+// Threads: constructor and destructor belong to the owner; the rest runs in the thread, and EmbedBatch and what it
+// calls in as many as the encoder serves at once.
 #pragma once
 
 #include <cstdint>
