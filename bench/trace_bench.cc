@@ -60,7 +60,7 @@ class Sink {
     boost::beast::flat_buffer buffer;
     while (!error) {
       http::request_parser<http::string_body> request;
-      request.body_limit(boost::none);
+      request.body_limit(uint64_t{1} << 30);  // Boost 1.74 takes none for no byte at all.
       http::read(socket, buffer, request, error);
       if (error) return;
       bytes_ += static_cast<int64_t>(request.get().body().size());
