@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <fstream>
 
-#include "absl/cleanup/cleanup.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/endpoint_breaker.h"
 #include "tests/engine/endpoint_world.h"
@@ -364,64 +363,6 @@ TEST_F(EndpointTest, VectorsOfAnotherModelAreRefused) {
   Open();
   call.model = "other";
   EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kFailedPrecondition, {"'other'"}));
-}
-
-TEST_F(EndpointTest, StoredTextsAreEmbeddedAnewByTheNextGeneration) {
-  AddAndActivate();
-  Write(Texts({"cats", "dogs", "birds"}, /*keep=*/true));
-  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}})).ok());
-  ASSERT_NO_FATAL_FAILURE(BackFill(2));  // It does not serve yet.
-  SearchCall call = SearchFor(StubEndpoint::VectorOf("new: dogs", kLength), 1, 2);
-  EXPECT_THAT(HitNames(call), ElementsAre("1@2"));
-}
-
-// Three of four requests: one is left for queries. Each request waits until there are three.
-TEST_F(EndpointTest, ABackfillAsksTheEndpointSeveralTimesAtOnceAndLeavesOneRequestForQueries) {
-  AddAndActivate({{"concurrency", 4}});
-  constexpr int kTexts = 300;
-  std::vector<std::string> texts;
-  for (int i = 0; i < kTexts; ++i) texts.push_back(StrCat("text ", i));
-  Write(Texts(texts, /*keep=*/true));
-  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}, {"batch_size", 10}, {"concurrency", 4}})).ok());
-  std::mutex mu;
-  std::condition_variable changed;
-  int running = 0, most = 0;
-  bool full = false;
-  const absl::Cleanup stop = [this] { engine_.reset(); };  // before what the stub's answers refer to goes
-  for (int i = 0; i < kTexts / 10; ++i) {
-    stub_.Queue([&](const std::vector<std::string>& asked, httplib::Response& response) {
-      std::unique_lock lock(mu);
-      most = std::max(most, ++running);
-      full = full || most == 3;
-      changed.notify_all();
-      EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return full; })) << "never three at once";
-      --running;
-      lock.unlock();
-      response.set_content(StubEndpoint::BodyFor(asked, kLength).dump(), "application/json");
-    });
-  }
-  ASSERT_NO_FATAL_FAILURE(BackFill(2));
-  for (const int i : {0, 150, 299}) {
-    SearchCall call = SearchFor(StubEndpoint::VectorOf(StrCat("new: text ", i), kLength), 1, 2);
-    EXPECT_THAT(HitNames(call), ElementsAre(StrCat(i, "@2")));
-  }
-  const std::lock_guard lock(mu);
-  EXPECT_EQ(most, 3);
-}
-
-TEST_F(EndpointTest, ABackfillGoesOnAfterFailuresOfItsEndpoint) {
-  AddAndActivate();
-  std::vector<std::string> texts;
-  for (int i = 0; i < 200; ++i) texts.push_back(StrCat("text ", i));
-  Write(Texts(texts, /*keep=*/true));
-  ASSERT_TRUE(Add(ManifestOf({{"document_prefix", "new: "}, {"batch_size", 8}})).ok());
-  for (const int status : {503, 200, 503, 503}) stub_.QueueStatus(status);  // 200 without a body is no answer either
-  ASSERT_NO_FATAL_FAILURE(BackFill(2));
-  EXPECT_EQ(engine_->GetBackfill("c")->items_aside, 0u);
-  for (const int i : {0, 64, 199}) {
-    SearchCall call = SearchFor(StubEndpoint::VectorOf(StrCat("new: text ", i), kLength), 1, 2);
-    EXPECT_THAT(HitNames(call), ElementsAre(StrCat(i, "@2")));
-  }
 }
 
 TEST_F(EndpointTest, AnEstimateSaysWhatTheNextGenerationWouldCostAndEmbedsATrialAlone) {

@@ -145,11 +145,17 @@ class EndpointTest : public EngineTest {
   }
   // Embeds all of "c" by the generation, as fast as it goes.
   void BackFill(uint32_t generation) {
+    ASSERT_NO_FATAL_FAILURE(StartBackFill(generation));
+    AwaitBackFill();
+  }
+  void StartBackFill(uint32_t generation) {
     StartBackfillCall start;
     start.collection = "c";
     start.embed_rate = 1e6;
     start.generation = generation;
     ASSERT_TRUE(engine_->StartBackfill(start).ok());
+  }
+  void AwaitBackFill() {
     const auto done = [this] { return engine_->GetBackfill("c")->state == BackfillState::kDone; };
     const absl::Time limit = absl::Now() + absl::Minutes(2);
     // What is waited for happens in a thread of the engine.

@@ -28,36 +28,22 @@ constexpr absl::Duration kHold = absl::Minutes(1);
 constexpr absl::Duration kSilence = absl::Minutes(15);
 constexpr int64_t kAnchors = 96, kRowsAnAnchor = 75;  // past that a stream of rows is given
 
+struct ReasonWords {
+  std::string_view name;  // as lists and metrics have it
+  std::string_view text;  // of a warning
+};
+// In the order of ForeignReason.
+constexpr std::array<ReasonWords, kForeignReasons> kWords = {{
+    {"directions", "most of them point where its model's vectors never do, as those of another model, layer or seed"},
+    {"some_directions", "one of twenty or more points where its model's vectors hardly do, as those of another model"},
+    {"lengths", "they have lengths that its vectors do not have: one side is normalised, and the other is not"},
+    {"place", "all moved at once, as by another prompt prefix, a sister of the model, or a sudden new subject"},
+}};
 constexpr std::array kReasons = {ForeignReason::kDirections, ForeignReason::kSomeDirections, ForeignReason::kLengths,
                                  ForeignReason::kPlace};
+static_assert(kReasons.size() == kWords.size());
 
-std::string_view ReasonName(ForeignReason reason) {
-  switch (reason) {
-    case ForeignReason::kDirections:
-      return "directions";
-    case ForeignReason::kSomeDirections:
-      return "some_directions";
-    case ForeignReason::kLengths:
-      return "lengths";
-    case ForeignReason::kPlace:
-      break;
-  }
-  return "place";
-}
-
-std::string_view TextOf(ForeignReason reason) {
-  switch (reason) {
-    case ForeignReason::kDirections:
-      return "most of them point where its model's vectors never do, as those of another model, layer or seed";
-    case ForeignReason::kSomeDirections:
-      return "one of twenty or more points where its model's vectors hardly do, as those of another model";
-    case ForeignReason::kLengths:
-      return "they have lengths that its vectors do not have: one side is normalised, and the other is not";
-    case ForeignReason::kPlace:
-      break;
-  }
-  return "all moved at once, as by another prompt prefix, a sister of the model, or a sudden new subject";
-}
+const ReasonWords& WordsOf(ForeignReason reason) { return kWords[static_cast<size_t>(reason)]; }
 
 uint64_t DigestOf(std::span<const float> z) {
   return absl::HashOf(absl::string_view(reinterpret_cast<const char*>(z.data()), z.size_bytes()));
@@ -73,7 +59,7 @@ std::vector<size_t> PlacesOf(size_t of, size_t wanted) {
 std::vector<std::string> NamesOf(const std::array<bool, kForeignReasons>& alarms) {
   std::vector<std::string> names;
   for (const ForeignReason reason : kReasons) {
-    if (alarms[static_cast<size_t>(reason)]) names.emplace_back(ReasonName(reason));
+    if (alarms[static_cast<size_t>(reason)]) names.emplace_back(WordsOf(reason).name);
   }
   return names;
 }
@@ -158,7 +144,7 @@ ForeignFinding ModelWatch::LookAt(uint32_t generation, Of of, std::span<const st
   if (!any_foreign && !is_on(ForeignReason::kPlace)) return {};
   std::vector<std::string> texts;
   for (const ForeignReason reason : kReasons) {
-    if (is_on(reason)) texts.emplace_back(TextOf(reason));
+    if (is_on(reason)) texts.emplace_back(WordsOf(reason).text);
   }
   finding.warning = StrCat("the last ", rows ? "upserted vectors" : "queries", " may not come from the model of ",
                            NameOf(generation), ": ", absl::StrJoin(texts, "; "));
@@ -184,10 +170,10 @@ void ModelWatch::Log(uint32_t generation, bool rows, const Alarms& alarms,
   for (const ForeignReason reason : changes) {
     if (alarms[static_cast<size_t>(reason)]) {
       spdlog::warn("collection '{}': the last {} may not come from the model of {}: {}", collection_->name(), what,
-                   NameOf(generation), TextOf(reason));
+                   NameOf(generation), WordsOf(reason).text);
     } else {
-      spdlog::info("collection '{}': the alarm '{}' about {} of {} has ended", collection_->name(), ReasonName(reason),
-                   what, NameOf(generation));
+      spdlog::info("collection '{}': the alarm '{}' about {} of {} has ended", collection_->name(),
+                   WordsOf(reason).name, what, NameOf(generation));
     }
   }
 }

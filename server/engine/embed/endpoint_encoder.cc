@@ -59,10 +59,12 @@ absl::Status StatusOfReply(const EndpointReply& reply, const std::string& key) {
 
 }  // namespace
 
-EndpointEncoder::EndpointEncoder(EndpointManifest endpoint, int dimension, EndpointEncoderOptions options)
+EndpointEncoder::EndpointEncoder(EndpointManifest endpoint, int dimension, EndpointEncoderOptions options,
+                                 ThreadStarter* starter)
     : endpoint_(std::move(endpoint)),
       dimension_(dimension),
       options_(std::move(options)),
+      starter_(starter),
       texts_max_(EndpointTextsMax(endpoint_, dimension)),
       breaker_(std::max(options_.endpoints.failures_max, endpoint_.concurrency + 1), options_.endpoints.rest) {
   LC_DCHECK(CheckEndpointAllowed(endpoint_, options_.endpoints).ok());
@@ -115,14 +117,15 @@ absl::Status EndpointEncoder::EmbedPiece(std::span<const std::string> texts, Emb
   }
   absl::MutexLock lock(&mu_);
   const auto waiting = static_cast<int64_t>(Waiting());
-  if (waiting > 0 && waiting + static_cast<int64_t>(texts.size()) > options_.queue_max) {
+  if (role != EmbedRole::kBackfill && waiting > 0 &&
+      waiting + static_cast<int64_t>(texts.size()) > options_.queue_max) {
     outputs->resize(outputs->size() + texts.size(),
                     ResourceExhausted(StrCat(waiting, " texts are waiting to be embedded, of at most ",
                                              options_.queue_max, " (encoder.queue_max); try again later")));
     return absl::OkStatus();
   }
   StartThread();
-  auto& queue = queues_[is_query ? 0 : 1];
+  auto& queue = QueueOf(role);
   queue.insert(queue.end(), tickets.begin(), tickets.end());
   LC_RETURN_IF_ERROR(Await(tickets, context));
   for (const auto& ticket : tickets) {
@@ -149,17 +152,26 @@ absl::Status EndpointEncoder::Await(const Tickets& tickets, const CallContext& c
 
 void EndpointEncoder::StartThread() {
   if (stopping_ || idle_ > 0 || threads_.size() >= static_cast<size_t>(endpoint_.concurrency)) return;
-  threads_.emplace_back([this] { Work(); });
+  threads_.push_back(starter_->Start([this] { Work(); }));
 }
 
-EndpointEncoder::Tickets EndpointEncoder::TakeBatch() {
-  Tickets batch;
+size_t EndpointEncoder::Ready() const {
+  if (Waiting() > 0 || backfill_requests_ >= BackfillRequestsMax(endpoint_.concurrency)) return Waiting();
+  return queues_[static_cast<size_t>(EmbedRole::kBackfill)].size();
+}
+
+EndpointEncoder::Taken EndpointEncoder::TakeBatch() {
+  Taken batch;
+  if (Ready() == 0) return batch;
+  batch.of_backfill = Waiting() == 0;
   size_t bytes = 0;
-  for (auto& queue : queues_) {
-    while (!queue.empty() && batch.size() < texts_max_ &&
-           (batch.empty() || bytes + queue.front()->text.size() <= kBatchBytesMax)) {
+  for (const EmbedRole role : {EmbedRole::kQuery, EmbedRole::kDocument, EmbedRole::kBackfill}) {
+    auto& queue = QueueOf(role);
+    if ((role == EmbedRole::kBackfill) != batch.of_backfill) continue;
+    while (!queue.empty() && batch.tickets.size() < texts_max_ &&
+           (batch.tickets.empty() || bytes + queue.front()->text.size() <= kBatchBytesMax)) {
       bytes += queue.front()->text.size();
-      batch.push_back(std::move(queue.front()));
+      batch.tickets.push_back(std::move(queue.front()));
       queue.pop_front();
     }
   }
@@ -169,20 +181,22 @@ EndpointEncoder::Tickets EndpointEncoder::TakeBatch() {
 void EndpointEncoder::Work() {
   EndpointClient client;
   absl::MutexLock lock(&mu_);
-  const auto called = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Waiting() > 0; };
-  const auto full = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Waiting() >= texts_max_; };
+  const auto called = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Ready() > 0; };
+  const auto full = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Ready() >= texts_max_; };
   while (true) {
     ++idle_;
     mu_.Await(absl::Condition(&called));
     mu_.AwaitWithTimeout(absl::Condition(&full), options_.linger);
     --idle_;
     if (stopping_) return;
-    const Tickets batch = TakeBatch();
-    if (batch.empty()) continue;
-    if (Waiting() > 0) StartThread();
+    const Taken batch = TakeBatch();
+    if (batch.tickets.empty()) continue;
+    if (batch.of_backfill) ++backfill_requests_;
+    if (Ready() > 0) StartThread();
     mu_.Unlock();
-    RunBatch(client, batch);
+    RunBatch(client, batch.tickets);
     mu_.Lock();
+    if (batch.of_backfill) --backfill_requests_;
   }
 }
 

@@ -1,7 +1,9 @@
 // Embeds texts by one endpoint, in batches across concurrent calls. Requests are bounded in number, tried again where
-// that may help, and not made while the endpoint is down. Threads: every method is safe from any thread.
+// that may help, and not made while the endpoint is down. Backfills leave one of several requests to others.
+// Threads: every method is safe from any thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -21,19 +23,21 @@
 #include "server/engine/embed/embed_role.h"
 #include "server/engine/embed/endpoint_breaker.h"
 #include "server/engine/embed/endpoint_client.h"
+#include "server/engine/services/thread_starter.h"
 
 namespace lightcone::server {
 
 struct EndpointEncoderOptions {
   EndpointOptions endpoints;
-  int64_t queue_max = 4'096;  // texts that may wait
+  int64_t queue_max = 4'096;  // texts that may wait, without those of backfills
   absl::Duration linger;      // time that a batch waits for company
 };
 
 class EndpointEncoder {
  public:
-  // `dimension`: length of each vector. REQUIRES: CheckEndpointAllowed.
-  EndpointEncoder(EndpointManifest endpoint, int dimension, EndpointEncoderOptions options);
+  // `dimension`: length of each vector. `starter` starts its threads and must outlive it.
+  // REQUIRES: CheckEndpointAllowed.
+  EndpointEncoder(EndpointManifest endpoint, int dimension, EndpointEncoderOptions options, ThreadStarter* starter);
   ~EndpointEncoder();  // REQUIRES: no call is running.
   EndpointEncoder(const EndpointEncoder&) = delete;
   EndpointEncoder& operator=(const EndpointEncoder&) = delete;
@@ -48,6 +52,9 @@ class EndpointEncoder {
   // Ends requests; the calls that wait for them fail with UNAVAILABLE, and so do all later ones.
   void Stop();
 
+  // Most requests of backfills at once, of `concurrency` in all: one is left for others where there are several.
+  static int BackfillRequestsMax(int concurrency) { return std::max(1, concurrency - 1); }
+
  private:
   // A text that waits; shared, because a caller may leave before it is served.
   struct Ticket {
@@ -58,6 +65,11 @@ class EndpointEncoder {
     bool done = false;
   };
   using Tickets = std::vector<std::shared_ptr<Ticket>>;
+  // Texts of one request.
+  struct Taken {
+    Tickets tickets;
+    bool of_backfill = false;
+  };
   // One batch, as a thread works on it.
   struct Batch {
     EndpointClient* client;
@@ -70,8 +82,15 @@ class EndpointEncoder {
                           EmbeddedInputs* outputs);
   absl::Status Await(const Tickets& tickets, const CallContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::deque<std::shared_ptr<Ticket>>& QueueOf(EmbedRole role) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return queues_[static_cast<size_t>(role)];
+  }
+  // Texts that are not a backfill's.
   size_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return queues_[0].size() + queues_[1].size(); }
-  Tickets TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Texts of which the next request may be made.
+  size_t Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The texts of the next request: queries, then documents; where there are none, a backfill's.
+  Taken TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Work();
   void RunBatch(EndpointClient& client, const Tickets& tickets) ABSL_LOCKS_EXCLUDED(mu_);
   // Asks for the texts together, and for halves of them where the endpoint refuses one.
@@ -86,14 +105,16 @@ class EndpointEncoder {
   const EndpointManifest endpoint_;
   const int dimension_;
   const EndpointEncoderOptions options_;
+  ThreadStarter* const starter_;
   const size_t texts_max_;  // most texts of one request
   EndpointBreaker breaker_;
   std::atomic<bool> stopping_{false};
 
   absl::Mutex mu_;
-  std::array<std::deque<std::shared_ptr<Ticket>>, 2> queues_ ABSL_GUARDED_BY(mu_);  // by role: queries go first
+  std::array<std::deque<std::shared_ptr<Ticket>>, 3> queues_ ABSL_GUARDED_BY(mu_);  // by role
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
-  int idle_ ABSL_GUARDED_BY(mu_) = 0;  // threads without a batch
+  int idle_ ABSL_GUARDED_BY(mu_) = 0;               // threads without a batch
+  int backfill_requests_ ABSL_GUARDED_BY(mu_) = 0;  // threads with a batch of a backfill
 };
 
 }  // namespace lightcone::server

@@ -26,12 +26,12 @@ absl::StatusOr<EndpointManifest> EndpointOf(const GenerationRecord& generation) 
 
 EndpointEncoders::EndpointEncoders(const EngineOptions& options) : options_(options) {}
 
-std::shared_ptr<EndpointEncoder> EndpointEncoders::Make(const EndpointManifest& endpoint, int dimension) const {
+std::shared_ptr<EndpointEncoder> EndpointEncoders::Make(const EndpointManifest& endpoint, int dimension) {
   EndpointEncoderOptions options;
   options.endpoints = options_.endpoints;
   options.queue_max = options_.encoder_queue_max;
   options.linger = options_.encoder_linger;
-  return std::make_shared<EndpointEncoder>(endpoint, dimension, std::move(options));
+  return std::make_shared<EndpointEncoder>(endpoint, dimension, std::move(options), &starter_);
 }
 
 absl::Status EndpointEncoders::Try(const EndpointManifest& endpoint, int dimension,

@@ -21,6 +21,7 @@
 #include "server/engine/embed/embed_frames.h"
 #include "server/engine/embed/embed_role.h"
 #include "server/engine/embed/endpoint_encoder.h"
+#include "server/engine/services/thread_starter.h"
 
 namespace lightcone::server {
 
@@ -57,9 +58,10 @@ class EndpointEncoders {
   };
 
   absl::StatusOr<std::shared_ptr<EndpointEncoder>> Find(uint32_t collection, const GenerationRecord& generation);
-  std::shared_ptr<EndpointEncoder> Make(const EndpointManifest& endpoint, int dimension) const;
+  std::shared_ptr<EndpointEncoder> Make(const EndpointManifest& endpoint, int dimension);
 
   const EngineOptions options_;
+  ThreadStarter starter_;  // before the encoders, which use it
   absl::Mutex mu_;
   std::map<Key, Entry> encoders_ ABSL_GUARDED_BY(mu_);
   std::vector<std::weak_ptr<EndpointEncoder>> trials_ ABSL_GUARDED_BY(mu_);

@@ -15,8 +15,9 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kLoadFactor = 5;  // Loading takes longer than a batch.
-constexpr int kBehindJobs = 4;  // How much further than jobs the process stands back: nobody waits for it.
+constexpr int kLoadFactor = 5;       // Loading takes longer than a batch.
+constexpr size_t kCallersAhead = 2;  // callers of an endpoint beyond its requests
+constexpr int kBehindJobs = 4;       // How much further than jobs the process stands back: nobody waits for it.
 
 absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& context, const Collection& collection,
                                                              const GenerationRecord* generation,
@@ -61,11 +62,11 @@ class StoredTexts : public InputsEncoder {
       : embedder_(std::move(embedder)),
         collection_(collection),
         generation_(std::move(generation)),
-        concurrency_(static_cast<size_t>(endpoint.concurrency)),
+        requests_(static_cast<size_t>(EndpointEncoder::BackfillRequestsMax(endpoint.concurrency))),
         batch_size_(EndpointTextsMax(endpoint, generation_.space.dimension)) {}
 
-  // One request is left for queries, which so need not wait for the end of another.
-  size_t callers() const override { return std::max<size_t>(1, concurrency_ - 1); }
+  // More than requests: the next texts are there when an answer comes, whose vectors are written meanwhile.
+  size_t callers() const override { return requests_ + kCallersAhead; }
   size_t inputs_at_once() const override { return batch_size_; }
 
   absl::StatusOr<EmbeddedInputs> Embed(std::span<const std::string> inputs,
@@ -88,7 +89,7 @@ class StoredTexts : public InputsEncoder {
     context.cancelled = cancelled;
     const auto field_of = [](size_t) { return std::string("input"); };
     LC_ASSIGN_OR_RETURN(EmbeddedInputs embedded,
-                        embedder_->Embed(collection_, generation_, some, EmbedRole::kDocument, field_of, context));
+                        embedder_->Embed(collection_, generation_, some, EmbedRole::kBackfill, field_of, context));
     for (size_t t = 0; t < embedded.size(); ++t) {
       if (IsEndpointsFault(embedded[t].status())) return embedded[t].status();
       outputs[places[t]] = std::move(embedded[t]);
@@ -100,7 +101,7 @@ class StoredTexts : public InputsEncoder {
   const std::shared_ptr<Embedder> embedder_;
   const uint32_t collection_;
   const GenerationRecord generation_;
-  const size_t concurrency_, batch_size_;
+  const size_t requests_, batch_size_;
 };
 
 }  // namespace
