@@ -17,7 +17,8 @@ cp "$here"/*.mjs "$work"
 cd "$work"
 npm init -y >/dev/null
 npm install --silent --no-fund --no-audit --ignore-scripts \
-  @qdrant/js-client-rest @langchain/core @langchain/qdrant @mastra/qdrant
+  @qdrant/js-client-rest @langchain/core @langchain/qdrant @llamaindex/core @llamaindex/env @llamaindex/qdrant \
+  @mastra/qdrant
 "$build/bin/lightcone" serve --data "$work/data" --listen 127.0.0.1:0 --http-listen 127.0.0.1:0 \
   >"$work/ready" 2>"$work/log" &
 server=$!

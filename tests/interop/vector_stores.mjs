@@ -1,8 +1,11 @@
-// Vector stores that speak to Qdrant, with a stub for the embeddings: LangChain's and Mastra's. Run by run.sh.
+// Vector stores that speak to Qdrant, with a stub for the embeddings: those of LangChain, LlamaIndex and Mastra. Run by
+// run.sh.
 import assert from 'node:assert/strict';
 import {after, test} from 'node:test';
 import {Embeddings} from '@langchain/core/embeddings';
 import {QdrantVectorStore} from '@langchain/qdrant';
+import {TextNode} from '@llamaindex/core/schema';
+import {QdrantVectorStore as LlamaIndexStore} from '@llamaindex/qdrant';
 import {QdrantVector} from '@mastra/qdrant';
 import {QdrantClient} from '@qdrant/js-client-rest';
 
@@ -26,7 +29,9 @@ class Letters extends Embeddings {
   }
 }
 
-after(() => new QdrantClient({url}).deleteCollection('js-langchain'));
+after(async () => {
+  for (const name of ['js-langchain', 'js-llamaindex']) await new QdrantClient({url}).deleteCollection(name);
+});
 
 test('LangChain: documents are added, found, spread and deleted', async () => {
   const texts = ['apple pie', 'banana bread', 'cherry cake'];
@@ -45,6 +50,37 @@ test('LangChain: documents are added, found, spread and deleted', async () => {
   assert.equal(spread[0].pageContent, 'cherry cake');
   await store.delete({filter: {must: [{key: 'metadata.n', match: {value: 4}}]}});
   assert.equal((await store.similaritySearch('damson', 10)).length, 3);
+});
+
+test('LlamaIndex: nodes are added, found, filtered and deleted by document', async () => {
+  const letters = new Letters();
+  const texts = ['apple pie', 'banana bread', 'cherry cake', 'date bar'];
+  const nodes = await Promise.all(texts.map(async (text, n) => new TextNode({
+    id_: `0e4d7f2a-5b0c-4c58-9d3c-00000000000${n}`,
+    text,
+    metadata: {n, kind: n % 2 ? 'odd' : 'even'},
+    embedding: await letters.embedQuery(text),
+    relationships: {SOURCE: {nodeId: `book-${n % 2}`, metadata: {}}},
+  })));
+  const store = new LlamaIndexStore({url, collectionName: 'js-llamaindex', embedModel: {}});
+  assert.deepEqual(await store.add(nodes), nodes.map((node) => node.id_));
+  const ask = async (text, more) =>
+    store.query({queryEmbedding: await letters.embedQuery(text), similarityTopK: 4, mode: 'default', ...more});
+  const nearest = await ask('banana');
+  assert.equal(nearest.ids.length, 4);
+  assert.equal(nearest.ids[0], nodes[1].id_);
+  assert.equal(nearest.nodes[0].text, 'banana bread');
+  assert.ok(nearest.similarities[0] > nearest.similarities[1]);
+  const found = async (...filters) =>
+    (await ask('banana', {filters: {filters}})).nodes.map((node) => node.metadata.n).sort();
+  assert.deepEqual(await found({key: 'n', value: 2, operator: '=='}), [2]);
+  assert.deepEqual(await found({key: 'n', value: 1, operator: '>'}, {key: 'kind', value: 'odd', operator: '=='}), [3]);
+  assert.deepEqual(await found({key: 'kind', value: 'odd', operator: '!='}), [0, 2]);
+  assert.deepEqual(await found({key: 'kind', value: ['odd', 'none'], operator: 'in'}), [1, 3]);
+  assert.deepEqual(await found({key: 'absent', operator: 'is_empty'}), [0, 1, 2, 3]);
+  assert.deepEqual((await ask('banana', {docIds: ['book-0']})).ids.length, 2);
+  await store.delete('book-0');
+  assert.deepEqual(await found({key: 'n', value: 0, operator: '>='}), [1, 3]);
 });
 
 test('Mastra: an index is made, filled, asked, changed and dropped', async () => {
