@@ -38,6 +38,7 @@ absl::Status BenchPython(const BenchOptions& options, Report& report);    // its
 absl::Status BenchEndpoint(const BenchOptions& options, Report& report);  // how busy a backfill keeps it
 absl::Status BenchKeys(const BenchOptions& options, Report& report);      // what the check of a caller costs
 absl::Status BenchTraces(const BenchOptions& options, Report& report);    // of every call beside none
+absl::Status BenchOverload(const BenchOptions& options, Report& report);  // at four times what saturates
 absl::Status BenchGrowth(const BenchOptions& options, Report& report);    // over three sizes of gallery
 absl::Status BenchRollout(const BenchOptions& options, Report& report);   // activation, rollback, backfill
 absl::Status BenchMemory(const BenchOptions& options, Report& report);    // bytes a vector of an int8 graph
