@@ -155,7 +155,8 @@ TEST_F(EndpointTest, WhatABackfillEmbedsIsNeverRefusedAsForeign) {
   };
   Write(rows(1'000, kEnough));
   const auto learnt = [this] {
-    for (const ModelWatchStatus& watched : engine_->GetCollection("c")->model_watch) {
+    const auto collection = engine_->GetCollection("c");
+    for (const ModelWatchStatus& watched : collection->model_watch) {
       if (watched.generation == 2) return watched.rows_learnt == static_cast<int64_t>(kEnough);
     }
     return false;

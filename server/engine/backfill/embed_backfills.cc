@@ -19,9 +19,11 @@ namespace lightcone::server {
 namespace {
 
 constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
-constexpr int64_t kItemsATurnMin = 64, kItemsATurnMax = 4'096;
+constexpr int64_t kItemsATurnMin = 64, kItemsATurnMax = 16'384;
 constexpr absl::Duration kTurnBeginsMax = absl::Seconds(10);  // time after which a turn begins no batch
 constexpr absl::Duration kTurn = absl::Seconds(1);  // time that a turn should take; other collections wait for it
+// The same for an encoder of several callers: at a turn's end all of them wait for the last.
+constexpr absl::Duration kLongTurn = absl::Seconds(3);
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // pause while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // pause until the rate allows more
 constexpr absl::Duration kKeepIdle = absl::Minutes(1);     // an encoder that nothing came for: it may be large
@@ -109,8 +111,11 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side)
   }
   const auto round = static_cast<int64_t>(side.encoder->inputs_at_once() * side.encoder->callers());
   const int64_t most = std::clamp(side.rounds * round, kItemsATurnMin, kItemsATurnMax);
+  // Searches that may not become slow are looked at between turns.
+  const bool several = side.encoder->callers() > 1;
+  const absl::Duration turn_time = several && backfill->p99_ms_max <= 0 ? kLongTurn : kTurn;
   // Several callers are busy with what comes in the time of a turn.
-  const absl::Duration burst = side.encoder->callers() > 1 ? kTurn : Pace::kBurst;
+  const absl::Duration burst = several ? turn_time : Pace::kBurst;
   const int64_t wanted = side.pace.Take(now, backfill->embed_rate, most, burst);
   if (wanted == 0) return true;
   LC_ASSIGN_OR_RETURN(const EmbedTurn turn,
@@ -121,17 +126,17 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side)
   if (turn.generation == generation->generation) {
     const absl::Status done = EmbedItems(served, side, *generation, turn, &failed);
     const bool full = static_cast<int64_t>(turn.items.size()) == most && most < kItemsATurnMax;
-    side.AdaptRounds(absl::Now() - now, done.ok(), full);
+    side.AdaptRounds(absl::Now() - now, turn_time, done.ok(), full);
     LC_RETURN_IF_ERROR(done);
   }
   return !turn.items.empty();
 }
 
-void EmbedBackfills::Side::AdaptRounds(absl::Duration took, bool ok, bool may_grow) {
-  if (!ok || took > 2 * kTurn) {
+void EmbedBackfills::Side::AdaptRounds(absl::Duration took, absl::Duration wanted, bool ok, bool may_grow) {
+  if (!ok || took > 2 * wanted) {
     rounds = std::max<int64_t>(1, rounds / 2);
-  } else if (took < kTurn / 2 && may_grow) {
-    rounds *= 2;
+  } else if (took < wanted / 2 && may_grow) {
+    rounds *= took < wanted / 4 ? 4 : 2;
   }
 }
 

@@ -1,5 +1,5 @@
-// The thread that embeds galleries anew from their stored inputs: turns of about a second, at a low priority and with
-// encoders in processes of their own or elsewhere, so that queries neither wait behind it nor end with it.
+// The thread that embeds galleries anew from their stored inputs: turns of one to three seconds, at a low priority and
+// with encoders in processes of their own or elsewhere, so that queries neither wait behind it nor end with it.
 // Threads: constructor and destructor belong to the owner; the rest runs in the thread, and EmbedBatch and what it
 // calls in as many as the encoder serves at once.
 #pragma once
@@ -47,8 +47,9 @@ class EmbedBackfills {
     int failures = 0;                            // consecutive failures of the encoder to start
     uint64_t starts = 0;                         // Backfill::starts when the failures were counted
 
-    // After a turn. `may_grow`: it had as many items as it may have, and more would be allowed.
-    void AdaptRounds(absl::Duration took, bool ok, bool may_grow);
+    // After a turn that should take the time `wanted`. `may_grow`: it had as many items as it may have, and more would
+    // be allowed.
+    void AdaptRounds(absl::Duration took, absl::Duration wanted, bool ok, bool may_grow);
   };
   // A turn as the encoder's callers see it, and what comes of it.
   struct Work {
