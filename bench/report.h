@@ -17,8 +17,8 @@ struct Figure {
   std::string unit;
   std::string peer;  // what it is measured against, in the same run
   double peer_value = 0;
-  double ratio = 0;  // value / peer_value, or as the name says
-  std::string goal;  // "ratio >= 0.8"
+  double ratio = 0;       // value / peer_value, or as the name says
+  std::string goal = {};  // "ratio >= 0.8"; empty: none
   bool met = false;
   double spread = 0;  // (max - min) / median of the rounds' ratios
 };
