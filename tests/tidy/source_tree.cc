@@ -45,8 +45,8 @@ std::string SourceFile::Text() const {
 const std::vector<SourceFile>& Sources() {
   static const std::vector<SourceFile> files = [] {
     std::vector<SourceFile> found;
-    for (const char* room : {"base", "geometry", "stats", "models", "snapshot", "store", "index", "trainer", "research",
-                             "server", "client", "cli", "tests", "bench"}) {
+    for (const char* room : {"base", "geometry", "stats", "models", "outbound", "snapshot", "store", "index", "trainer",
+                             "research", "server", "client", "cli", "tests", "bench"}) {
       ReadFolder(fs::path(LIGHTCONE_SOURCE_DIR) / room, {".cc", ".h", ".cu"}, found);
     }
     return Sorted(std::move(found));

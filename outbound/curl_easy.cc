@@ -1,0 +1,58 @@
+#include "outbound/curl_easy.h"
+
+#include <new>
+
+#include "base/dcheck.h"
+
+namespace lightcone {
+namespace {
+
+// libcurl counts its users, and is set up by the first one.
+bool SetUpCurl() {
+  static const bool done = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  return done;
+}
+
+}  // namespace
+
+CurlEasy MakeCurlEasy() { return CurlEasy(SetUpCurl() ? curl_easy_init() : nullptr); }
+
+void SetCommonOptions(CURL* easy, const std::string& url, const std::string& schemes) {
+  LC_DCHECK(easy != nullptr);
+  curl_easy_reset(easy);
+  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
+  [[maybe_unused]] const CURLcode known = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, schemes.c_str());
+  LC_DCHECK(known == CURLE_OK);
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  // A request that is given up does not wait for the look-up of its name, whose thread ends by itself.
+  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+}
+
+bool HasBody(std::string_view method) { return method == "PUT" || method == "POST"; }
+
+void SetMethod(CURL* easy, const std::string& method, std::string_view body) {
+  LC_DCHECK(HasBody(method) || ((method == "GET" || method == "DELETE") && body.empty()));
+  if (HasBody(method)) {
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.empty() ? "" : body.data());
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  }
+  if (method != "GET") curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method.c_str());
+}
+
+CurlHeaders MakeCurlHeaders(const std::vector<std::string>& lines) {
+  CurlHeaders headers;
+  for (const std::string& line : lines) {
+    curl_slist* const longer = curl_slist_append(headers.get(), line.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    (void)headers.release();  // It is a part of the longer list.
+    headers.reset(longer);
+  }
+  return headers;
+}
+
+}  // namespace lightcone
