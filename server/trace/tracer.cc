@@ -11,7 +11,7 @@
 #include "base/priority.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "server/trace/collector_client.h"
+#include "outbound/outbound_client.h"
 #include "server/trace/otlp_json.h"
 #include "server/trace/trace_endpoint.h"
 
@@ -21,6 +21,7 @@ namespace {
 constexpr int kNiceness = 10;  // Searches go first.
 constexpr absl::Duration kLogPause = absl::Minutes(1);
 constexpr absl::Duration kRetryMax = absl::Seconds(30);
+constexpr size_t kReplyBytesMax = 64 << 10;  // bytes of a reply that are read
 
 uint64_t RandomNumber() {
   thread_local Rng random = [] {
@@ -47,7 +48,7 @@ Tracer::Tracer(TracerOptions options) : options_(std::move(options)) {
     absl::MutexLock lock(&mutex_);
     queue_.reserve(options_.queue_max);  // No call then fails for want of memory as it ends.
   }
-  client_ = std::make_unique<CollectorClient>(options_.endpoint);
+  client_ = std::make_unique<OutboundClient>();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -163,7 +164,14 @@ Tracer::Reply Tracer::TrySending(const std::string& body, uint64_t spans) {
 
 Tracer::Reply Tracer::TryOnce(const std::string& body) {
   constexpr std::string_view kAdvice = "; further failures are counted in lightcone_trace_spans_dropped_total";
-  const absl::StatusOr<CollectorReply> reply = client_->Post(body, options_.request_time, [this] { return MustEnd(); });
+  const absl::StatusOr<OutboundReply> reply = client_->Send({.url = options_.endpoint,
+                                                             .method = "POST",
+                                                             .headers = {"Content-Type: application/json"},
+                                                             .body = body,
+                                                             .answer_bytes_max = kReplyBytesMax,
+                                                             .long_answer = LongAnswer::kIsCut,
+                                                             .limit = options_.request_time,
+                                                             .cancelled = [this] { return MustEnd(); }});
   if (!reply.ok()) {
     Log(StrCat("traces cannot be sent to trace.endpoint: ", MessageOf(reply.status()), kAdvice));
     return {.outcome = Outcome::kTryAgain};

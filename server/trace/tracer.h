@@ -19,9 +19,11 @@
 #include "absl/time/time.h"
 #include "base/trace.h"
 
-namespace lightcone::server {
+namespace lightcone {
+class OutboundClient;
+}
 
-class CollectorClient;
+namespace lightcone::server {
 
 struct TracerOptions {
   std::string endpoint;     // URL that spans are posted to; empty: no call is traced
@@ -97,7 +99,7 @@ class Tracer {
   TraceFigures figures_ ABSL_GUARDED_BY(mutex_);
   int64_t end_ns_ ABSL_GUARDED_BY(mutex_) = kNever;  // time of the steady clock at which the thread must have ended
   // Of the exporter's thread.
-  std::unique_ptr<CollectorClient> client_;
+  std::unique_ptr<OutboundClient> client_;
   int64_t log_next_ns_ = 0;  // time of the steady clock before which nothing is logged
   std::thread thread_;
 };

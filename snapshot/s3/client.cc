@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "base/dcheck.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "snapshot/manifest.h"
 #include "snapshot/s3/xml.h"
@@ -26,12 +26,6 @@ constexpr long kCleanupMilliseconds = 10'000;
 constexpr absl::Duration kPauseMax = absl::Seconds(20);
 constexpr absl::Duration kLook = absl::Milliseconds(50);  // pause between looks for an interrupt
 constexpr long kPartialContent = 206, kRangeBehindTheEnd = 416;
-
-// libcurl counts its users, and is set up by the first one.
-bool SetUpCurl() {
-  static const bool done = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  return done;
-}
 
 std::string Sha256Hex(std::string_view text) {
   unsigned char hash[EVP_MAX_MD_SIZE];
@@ -62,8 +56,6 @@ std::string PercentEncoded(std::string_view text, std::string_view keep) {
 
 std::string QueryValue(std::string_view text) { return PercentEncoded(text, ""); }
 
-bool HasBody(std::string_view method) { return method == "PUT" || method == "POST"; }
-
 }  // namespace
 
 struct S3Client::Request {
@@ -89,30 +81,40 @@ struct S3Client::Transfer {
   uint64_t skip = 0;  // bytes that an earlier try handed on, and this one gives again
   const std::function<bool()>* cancelled = nullptr;
   uint64_t taken = 0;
-  absl::Status refused = absl::OkStatus();  // error of `take`
+  absl::Status refused = absl::OkStatus();  // error of `take`, or of what it threw
   bool too_long = false;
   Reply reply = {};
 
   static size_t TakeBody(char* data, size_t size, size_t count, void* to) {
-    auto& transfer = *static_cast<Transfer*>(to);
-    return transfer.Take({data, size * count}) ? size * count : 0;
+    return static_cast<Transfer*>(to)->Count(&Transfer::Take, {data, size * count});
   }
   static size_t TakeHeader(char* data, size_t size, size_t count, void* to) {
-    std::string_view line(data, size * count);
-    constexpr std::string_view kTag = "etag:";
-    if (absl::StartsWithIgnoreCase(ToAbsl(line), ToAbsl(kTag))) {
-      line.remove_prefix(kTag.size());
-      while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
-      while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-      static_cast<Transfer*>(to)->reply.tag = std::string(line);
-    }
-    return size * count;
+    return static_cast<Transfer*>(to)->Count(&Transfer::TakeTag, {data, size * count});
   }
   static int Look(void* to, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
     const auto* const cancelled = static_cast<Transfer*>(to)->cancelled;
     return cancelled != nullptr && *cancelled && (*cancelled)() ? 1 : 0;
   }
 
+  // Bytes that were taken, as libcurl counts them: less than all of them end the transfer. Throws nothing, for libcurl
+  // cannot pass that on.
+  size_t Count(bool (Transfer::*taker)(std::string_view), std::string_view bytes) {
+    try {
+      return (this->*taker)(bytes) ? bytes.size() : 0;
+    } catch (...) {
+      refused = StatusOfException();
+      return 0;
+    }
+  }
+  bool TakeTag(std::string_view line) {
+    constexpr std::string_view kTag = "etag:";
+    if (!absl::StartsWithIgnoreCase(ToAbsl(line), ToAbsl(kTag))) return true;
+    line.remove_prefix(kTag.size());
+    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+    while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+    reply.tag = std::string(line);
+    return true;
+  }
   bool Take(std::string_view bytes) {
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
@@ -132,11 +134,10 @@ struct S3Client::Transfer {
   }
 };
 
-S3Client::S3Client(S3ClientOptions options) : options_(std::move(options)), easy_(nullptr, curl_easy_cleanup) {}
+S3Client::S3Client(S3ClientOptions options) : options_(std::move(options)), easy_(MakeCurlEasy()) {}
 
 absl::StatusOr<std::unique_ptr<S3Client>> S3Client::Make(S3ClientOptions options) {
   auto client = std::unique_ptr<S3Client>(new S3Client(std::move(options)));
-  if (SetUpCurl()) client->easy_.reset(curl_easy_init());
   if (client->easy_ == nullptr) return Internal("libcurl could not be set up");
   return client;
 }
@@ -145,26 +146,19 @@ absl::StatusOr<std::unique_ptr<S3Client>> S3Client::Make(S3ClientOptions options
 // - It adds no x-amz-content-sha256, without which S3 refuses a request. It signs the one that is given.
 // - It signs each header of this list, an empty one too, although it does not send that. None may be empty.
 // - It takes path and query as they stand. Both are encoded and sorted here, and a name without a value has its "=".
-curl_slist* S3Client::HeadersFor(const Request& request) const {
-  curl_slist* headers = curl_slist_append(nullptr, StrCat("x-amz-content-sha256: ", Sha256Hex(request.body)).c_str());
-  if (HasBody(request.method)) headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
+CurlHeaders S3Client::HeadersFor(const Request& request) const {
+  std::vector<std::string> lines = {StrCat("x-amz-content-sha256: ", Sha256Hex(request.body))};
+  if (HasBody(request.method)) lines.push_back("Content-Type: application/octet-stream");
   if (!options_.credentials.session_token.empty()) {
-    headers = curl_slist_append(headers, StrCat("x-amz-security-token: ", options_.credentials.session_token).c_str());
+    lines.push_back(StrCat("x-amz-security-token: ", options_.credentials.session_token));
   }
-  return headers;
+  return MakeCurlHeaders(lines);
 }
 
 void S3Client::SetOptions(const Request& request, const std::string& url, curl_slist* headers, Transfer* transfer) {
   CURL* const easy = easy_.get();
-  curl_easy_reset(easy);
-  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
+  SetCommonOptions(easy, url, "http,https");
   curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
-  curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   if (!options_.endpoint.ca_file.empty()) {
     curl_easy_setopt(easy, CURLOPT_CAINFO, options_.endpoint.ca_file.c_str());
   }
@@ -178,13 +172,8 @@ void S3Client::SetOptions(const Request& request, const std::string& url, curl_s
   curl_easy_setopt(easy, CURLOPT_USERNAME, options_.credentials.key_id.c_str());
   curl_easy_setopt(easy, CURLOPT_PASSWORD, options_.credentials.secret.c_str());
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-  if (HasBody(request.method)) {
-    // A body in memory, which a further try sends again. A store may refuse it before it comes (100-continue).
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-  }
-  if (std::string_view(request.method) != "GET") curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method);
+  // A body in memory, which a further try sends again. A store may refuse it before it comes (100-continue).
+  SetMethod(easy, request.method, request.body);
   // A range is no part of the signature.
   if (request.taken > 0) curl_easy_setopt(easy, CURLOPT_RANGE, StrCat(request.taken, "-").c_str());
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Transfer::TakeBody);
@@ -202,9 +191,8 @@ absl::StatusOr<S3Client::Reply> S3Client::SendOnce(Request& request) {
   if (!request.query.empty()) url += StrCat("?", request.query);
   Transfer transfer{.easy = easy_.get(), .take = request.take, .skip = request.taken};
   if (!request.cleanup) transfer.cancelled = &options_.cancelled;
-  curl_slist* const headers = HeadersFor(request);
-  const absl::Cleanup free = [headers] { curl_slist_free_all(headers); };
-  SetOptions(request, url, headers, &transfer);
+  const CurlHeaders headers = HeadersFor(request);
+  SetOptions(request, url, headers.get(), &transfer);
   const CURLcode result = curl_easy_perform(easy_.get());
   request.taken += transfer.taken;
   curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &transfer.reply.status);

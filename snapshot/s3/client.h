@@ -3,8 +3,6 @@
 // Threads: one at a time.
 #pragma once
 
-#include <curl/curl.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "outbound/curl_easy.h"
 #include "snapshot/read.h"
 #include "snapshot/s3/access.h"
 
@@ -85,7 +84,7 @@ class S3Client {
   absl::StatusOr<Reply> Send(Request& request);
   absl::StatusOr<Reply> SendOnce(Request& request);
   void SetOptions(const Request& request, const std::string& url, curl_slist* headers, Transfer* transfer);
-  curl_slist* HeadersFor(const Request& request) const;
+  CurlHeaders HeadersFor(const Request& request) const;
   absl::Status Pause(int tries_made) const;
   absl::Status Refused(const Request& request, const Reply& reply) const;
   // What came of a transfer without a whole answer.
@@ -95,7 +94,7 @@ class S3Client {
   std::string PlaceOf(const Request& request) const;
 
   const S3ClientOptions options_;
-  std::unique_ptr<CURL, void (*)(CURL*)> easy_;
+  CurlEasy easy_;
 };
 
 }  // namespace lightcone

@@ -9,6 +9,7 @@
 #include "base/retry_after.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "outbound/outbound_client.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/embed/endpoint_key.h"
 #include "server/engine/embed/endpoint_messages.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr absl::Duration kEndpointPoll = absl::Milliseconds(20);  // pause between looks for a caller that is gone
 constexpr size_t kBatchBytesMax = 8 << 20;  // bytes of the texts of one request, but one text at least
 constexpr int kRefusalsMax = 24;            // refused requests of one batch
+constexpr absl::Duration kEndpointConnectLimit = absl::Seconds(10);  // limit for the connection of a request
 
 absl::Status EndpointStopped() { return Unavailable("the encoder's endpoint is not served any more"); }
 
@@ -32,7 +34,16 @@ bool MayHelpToTryAgain(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
 }
 
-absl::Status StatusOfReply(const EndpointReply& reply, const std::string& key) {
+// Posts JSON to the endpoint, and nowhere else. An empty `key` is not sent.
+OutboundRequest MakeEndpointRequest(const EndpointManifest& endpoint, const std::string& key, const std::string& body) {
+  OutboundRequest request{.url = endpoint.url, .schemes = endpoint.scheme, .method = "POST", .body = body};
+  request.headers = {"Content-Type: application/json", "Accept: application/json"};
+  if (!key.empty()) request.headers.push_back(StrCat("Authorization: Bearer ", key));
+  request.connect_limit = kEndpointConnectLimit;
+  return request;
+}
+
+absl::Status StatusOfReply(const OutboundReply& reply, const std::string& key) {
   const std::string text = EndpointErrorText(reply.body, key);
   const std::string what = StrCat("HTTP status ", reply.status, text.empty() ? "" : ": ", text);
   switch (reply.status) {
@@ -179,7 +190,7 @@ EndpointEncoder::Taken EndpointEncoder::TakeBatch() {
 }
 
 void EndpointEncoder::Work() {
-  EndpointClient client;
+  OutboundClient client;
   absl::MutexLock lock(&mu_);
   const auto called = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Ready() > 0; };
   const auto full = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || Ready() >= texts_max_; };
@@ -200,7 +211,7 @@ void EndpointEncoder::Work() {
   }
 }
 
-void EndpointEncoder::RunBatch(EndpointClient& client, const Tickets& tickets) {
+void EndpointEncoder::RunBatch(OutboundClient& client, const Tickets& tickets) {
   EmbeddedInputs outputs;
   absl::StatusOr<std::string> key = ReadEndpointKey(endpoint_, options_.endpoints);
   if (key.ok()) {
@@ -281,18 +292,22 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<
                                                         absl::Time deadline, absl::Duration* pause) {
   using Outcome = EndpointBreaker::Outcome;
   *pause = absl::ZeroDuration();
-  const absl::Time limit = absl::Now() + endpoint_.timeout;
-  absl::StatusOr<EndpointReply> reply =
-      batch.client->Post(endpoint_, batch.key, body, EndpointAnswerBytesMax(tickets.size(), dimension_),
-                         std::min(limit, deadline), [&] { return GivenUp(tickets); });
+  const absl::Duration left = deadline - absl::Now();
+  OutboundRequest request = MakeEndpointRequest(endpoint_, batch.key, body);
+  request.answer_bytes_max = EndpointAnswerBytesMax(tickets.size(), dimension_);
+  request.limit = std::min(left, endpoint_.timeout);
+  request.cancelled = [&] { return GivenUp(tickets); };
+  absl::StatusOr<OutboundReply> reply = batch.client->Send(request);
+  if (!reply.ok()) reply = Annotate(reply.status(), endpoint_.Name());
   const absl::Time now = absl::Now();
   if (absl::IsCancelled(reply.status())) {
     breaker_.Note(entry, Outcome::kUnknown, now);
     return EndpointStopped();
   }
   if (absl::IsDeadlineExceeded(reply.status())) {  // Whether the endpoint is slow, or the call in a hurry.
-    breaker_.Note(entry, now >= limit ? Outcome::kFailed : Outcome::kUnknown, now);
-    if (now < limit) return reply.status();
+    const bool in_a_hurry = left < endpoint_.timeout;
+    breaker_.Note(entry, in_a_hurry ? Outcome::kUnknown : Outcome::kFailed, now);
+    if (in_a_hurry) return reply.status();
     return Unavailable(
         StrCat(MessageOf(reply.status()), ", ", absl::FormatDuration(endpoint_.timeout), " (timeout_s)"));
   }

@@ -22,8 +22,11 @@
 #include "server/engine/embed/embed_frames.h"
 #include "server/engine/embed/embed_role.h"
 #include "server/engine/embed/endpoint_breaker.h"
-#include "server/engine/embed/endpoint_client.h"
 #include "server/engine/services/thread_starter.h"
+
+namespace lightcone {
+class OutboundClient;
+}
 
 namespace lightcone::server {
 
@@ -72,7 +75,7 @@ class EndpointEncoder {
   };
   // One batch, as a thread works on it.
   struct Batch {
-    EndpointClient* client;
+    OutboundClient* client;
     std::string key;
     int refusals = 0;
     bool works = false;  // the endpoint has embedded texts of the batch
@@ -92,7 +95,7 @@ class EndpointEncoder {
   // The texts of the next request: queries, then documents; where there are none, a backfill's.
   Taken TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Work();
-  void RunBatch(EndpointClient& client, const Tickets& tickets) ABSL_LOCKS_EXCLUDED(mu_);
+  void RunBatch(OutboundClient& client, const Tickets& tickets) ABSL_LOCKS_EXCLUDED(mu_);
   // Asks for the texts together, and for halves of them where the endpoint refuses one.
   void AskParts(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets, EmbeddedInputs* outputs);
   absl::StatusOr<EmbeddedInputs> AskPatiently(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets);
