@@ -374,9 +374,10 @@ absl::StatusOr<FilterNode> MinShouldFrom(const json& min_should, VectorNames nam
 
 absl::StatusOr<std::string> PayloadPathFrom(const std::string& path, std::string_view field) {
   std::string out;
-  bool quoted = false;
+  bool quoted = false;  // A quote opens a key at its beginning alone, and an escaped one does not close it.
   for (size_t i = 0; i < path.size(); ++i) {
-    if (path[i] == '"') quoted = !quoted;
+    if (path[i] == '"') quoted = !quoted && (out.empty() || out.back() == '.');
+    if (quoted && path[i] == '\\' && i + 1 < path.size()) out.push_back(path[i++]);
     if (quoted || path[i] != '[') {
       out.push_back(path[i]);
       continue;

@@ -27,11 +27,11 @@ char CharacterOf(std::string_view entity) {
 std::string Decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    const size_t end = text[i] == '&' ? text.find(';', i) : std::string_view::npos;
-    const bool entity = end != std::string_view::npos && end - i <= kEntityBytesMax;
-    const char c = entity ? CharacterOf(text.substr(i + 1, end - i - 1)) : char{0};
+    // No further than an entity is long: many '&' without an end would cost the square of their number.
+    const size_t bytes = text[i] == '&' ? text.substr(i, kEntityBytesMax + 1).find(';') : std::string_view::npos;
+    const char c = bytes != std::string_view::npos ? CharacterOf(text.substr(i + 1, bytes - 1)) : char{0};
     out += c != 0 ? c : text[i];
-    if (c != 0) i = end;
+    if (c != 0) i += bytes;
   }
   return out;
 }
@@ -43,9 +43,11 @@ std::vector<std::string_view> XmlElements(std::string_view xml, std::string_view
   const std::string open = StrCat("<", name), close = StrCat("</", name, ">");
   for (size_t at = xml.find(open); at != std::string_view::npos; at = xml.find(open, at)) {
     at += open.size();
+    if (at == xml.size()) break;
+    if (xml[at] != '>' && xml[at] != ' ' && xml[at] != '/') continue;  // a longer name
     const size_t bracket = xml.find('>', at);
     if (bracket == std::string_view::npos) break;
-    if (xml[at] != '>' && xml[at] != ' ' && xml[at] != '/') continue;  // a longer name
+    at = bracket;  // The next search begins behind what this one read, so that the time is linear.
     if (xml[bracket - 1] == '/') {
       out.emplace_back();
       continue;

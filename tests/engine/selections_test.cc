@@ -5,6 +5,7 @@
 
 #include "engine_testing.h"
 #include "random_filters.h"
+#include "server/engine/filter/ordered_payload.h"
 
 namespace lightcone::server {
 namespace {
@@ -95,6 +96,47 @@ TEST_F(Selections, ChosenFieldsKeepTheirPlaces) {
   EXPECT_EQ(shown({"none"}, {}), "{}");
   EXPECT_EQ(shown({}, {"a.c", R"("d.e")"}), R"({"z":1,"a":[{"b":1},{},4]})");
   EXPECT_EQ(shown({"a"}, {"a.c"}), R"({"a":[{"b":1},{},4]})");
+}
+
+TEST(OrderedPayloads, AreReadAsNlohmannReadsThem) {
+  std::string many = "{";
+  for (int i = 0; i < 100; ++i) many += StrCat("\"k", i % 40, "\":[", i, ",{\"x\":", i, "}],");
+  many += "\"last\":-0.5}";
+  for (const std::string& text :
+       {many, std::string(R"({"b":1,"a":{"b":null,"b":{"c":true}},"b":[]})"), std::string("3")}) {
+    EXPECT_EQ(ParseOrderedJson(text).dump(), OrderedJson::parse(text).dump());
+  }
+  EXPECT_TRUE(ParseOrderedJson(R"({"a":1)").is_discarded());
+}
+
+// nlohmann's own reader takes minutes for such payloads, which any writer may store.
+TEST_F(Selections, PayloadsOfManyKeysAreChosenFromAndChangedInLinearTime) {
+  MakeCollection();
+  std::string payload = "{\"x\":1", change = "{\"x\":2";
+  for (int i = 0; i < 80'000; ++i) payload += StrCat(",\"", i, "\":0"), change += StrCat(",\"c", i, "\":0");
+  Write(BatchOf({ItemOf(Id("i"), {1, 0, 0, 0}, payload + "}")}));
+  const ItemParts parts(false, {{"x"}, {}});
+  EXPECT_EQ(engine_->Get("c", {Id("i")}, 0, parts, {})->items.at(0).payload_json, R"({"x":1})");
+  ChangePayloadCall call;
+  call.collection = "c";
+  call.ids = {Id("i")};
+  call.payload_json = change.substr(0, change.rfind(',', 200'000)) + "}";  // Both together stay below the limit.
+  ASSERT_TRUE(engine_->ChangePayload(call, {}).ok());
+  EXPECT_EQ(engine_->Get("c", {Id("i")}, 0, parts, {})->items.at(0).payload_json, R"({"x":2})");
+}
+
+TEST_F(Selections, AChangeInEachElementOfALongArrayIsRefusedBeforeItFillsTheMemory) {
+  MakeCollection();
+  std::string payload = R"({"a":[{})";
+  for (int i = 0; i < 300'000; ++i) payload += ",{}";
+  Write(BatchOf({ItemOf(Id("i"), {1, 0, 0, 0}, payload + "]}")}));
+  ChangePayloadCall call;
+  call.collection = "c";
+  call.ids = {Id("i")};
+  call.key = "a";
+  call.payload_json = StrCat("{\"x\":\"", std::string(1'000'000, 'x'), "\"}");  // 300 GB together
+  EXPECT_TRUE(Fails(engine_->ChangePayload(call, {}), Code::kInvalidArgument,
+                    {"item 'i'", "payload_json", "after the change"}));
 }
 
 }  // namespace

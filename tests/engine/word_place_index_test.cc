@@ -188,6 +188,24 @@ TEST(GeoOverlaps, SayAllOrNoneOnlyWhereItHoldsForEveryPlace) {
   EXPECT_GT(part, 500);
 }
 
+TEST(GeoOverlaps, SeeTheEdgesOfAFlatRing) {
+  constexpr double kHeight = 1e-300;  // A place is more of these heights away than any integer counts.
+  std::vector<GeoRing> rings(1);
+  rings[0].points = {{-10, 0}, {-5, 0},       {-5, kHeight},  {5, kHeight}, {5, 0},
+                     {10, 0},  {10, kHeight}, {-10, kHeight}, {-10, 0}};
+  Prepare(&rings[0]);
+  EXPECT_EQ(OverlapWithPolygon({-1, -1, 1, 1}, rings), GeoOverlap::kPart);
+  EXPECT_EQ(OverlapWithPolygon({-1, 1, 1, 2}, rings), GeoOverlap::kNone);
+}
+
+TEST(GeoPolygons, TellPlacesInRingsWhoseAreaIsBelowTheLeastDouble) {
+  constexpr double kHeight = 1e-320;
+  std::vector<GeoRing> rings(1);
+  rings[0].points = {{0, 0}, {1e-9, 0}, {1e-9, kHeight}, {0, kHeight}, {0, 0}};
+  Prepare(&rings[0]);
+  EXPECT_TRUE(IsInPolygon({5e-10, kHeight / 2}, rings));
+}
+
 // What the index is sure of lies in the region, and what it leaves out does not. `unsure`: ids that it leaves open.
 void ExpectFound(const PlaceIndex& index, const std::map<uint64_t, GeoPoint>& truth, const FilterNode& region,
                  std::vector<uint64_t>* unsure) {

@@ -101,6 +101,19 @@ TEST(RestFilter, ChoicesWithinChoicesAreRefusedBeforeTheyFillTheMemory) {
   EXPECT_THAT(MessageOf(refused.status()), HasSubstr("7 of 10 conditions"));
 }
 
+TEST(RestFilter, BracketsInAQuotedKeyStayWhateverQuotesItHas) {
+  for (const auto& [path, expected] : {std::pair(R"(a[].b)", "a.b"),
+                                       {R"("a[]".b)", R"("a[]".b)"},
+                                       {R"("a\"[]".b[])", R"("a\"[]".b)"},
+                                       {R"(a"[].b)", R"(a".b)"},
+                                       {R"("a\\"[].b)", R"("a\\".b)"}}) {
+    const auto got = PayloadPathFrom(path, "key");
+    ASSERT_TRUE(got.ok()) << path << ": " << got.status();
+    EXPECT_EQ(*got, expected);
+  }
+  EXPECT_EQ(PayloadPathFrom(R"(a"[0])", "key").status().code(), absl::StatusCode::kUnimplemented);
+}
+
 TEST(RestFilter, AConditionBesideIsEmptyIsNotLost) {
   const json filter = json::parse(R"({"must": [{"is_empty": {"key": "a"}, "match": {"value": 1}}]})");
   EXPECT_THAT(MessageOf(FilterOf(filter).status()), HasSubstr("filter.must[0].match"));

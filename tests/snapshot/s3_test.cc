@@ -18,7 +18,6 @@
 #include "snapshot/s3/lease.h"
 #include "snapshot/s3/prune.h"
 #include "snapshot/s3/shelf.h"
-#include "snapshot/s3/xml.h"
 #include "snapshot/shelf.h"
 #include "store/coding.h"
 #include "tests/snapshot/s3_world.h"
@@ -585,15 +584,6 @@ TEST(S3Access, CredentialsComeFromAFileAndErrorsHoldNoneOfThem) {
     EXPECT_THAT(MessageOf(refused), Not(HasSubstr("SECRET1")));
   }
   EXPECT_THAT(ReadS3Credentials(folder / "none").status(), Fails(Code::kNotFound, "none"));
-}
-
-TEST(S3Xml, ElementsAreFoundByTheirWholeNameAndEntitiesAreDecoded) {
-  const std::string xml =
-      "<L xmlns=\"a\"><KeyCount>2</KeyCount><Key>a&amp;&#x2F;&lt;&unknown;</Key><Key/><Key >b</Key></L>";
-  EXPECT_THAT(XmlElements(xml, "Key"), ElementsAre("a&amp;&#x2F;&lt;&unknown;", "", "b"));
-  EXPECT_EQ(XmlText(xml, "Key"), "a&/<&unknown;");
-  EXPECT_EQ(XmlText(xml, "Size"), "");
-  for (size_t cut = 0; cut < xml.size(); ++cut) (void)XmlText(xml.substr(0, cut), "Key");
 }
 
 }  // namespace

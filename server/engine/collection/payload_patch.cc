@@ -46,7 +46,8 @@ absl::StatusOr<PayloadPatch> PayloadPatch::Make(const ChangePayloadCall& call, i
   if (!call.payload_json.empty()) {
     LC_RETURN_IF_ERROR(CheckPayload(call.payload_json, payload_bytes_max, "payload_json"));
     patch.text_ = call.payload_json;
-    patch.object_ = Json::parse(call.payload_json, nullptr, /*allow_exceptions=*/false);
+    patch.object_ = ParseOrderedJson(call.payload_json);
+    patch.object_bytes_ = patch.object_.dump().size();
     patch.bytes_added_ = call.payload_json.size() + call.key.size();
   }
   if (!call.key.empty()) {
@@ -60,18 +61,25 @@ absl::StatusOr<PayloadPatch> PayloadPatch::Make(const ChangePayloadCall& call, i
   return patch;
 }
 
-absl::Status PayloadPatch::SetAt(std::span<const std::string> keys, Json* at) const {
-  if (at->is_null()) *at = Json::object();
+absl::Status PayloadPatch::SetAt(std::span<const std::string> keys, OrderedJson* at, int64_t* bytes_left) const {
+  if (at->is_null()) *at = OrderedJson::object();
   if (at->is_array()) {
-    for (Json& element : *at) LC_RETURN_IF_ERROR(SetAt(keys, &element));
+    for (OrderedJson& element : *at) LC_RETURN_IF_ERROR(SetAt(keys, &element, bytes_left));
     return absl::OkStatus();
   }
   if (!at->is_object()) {
     return FailedPrecondition(StrCat("a value on the way to the key '", path_, "' is a ", at->type_name(),
                                      "; a change inside it needs an object"));
   }
-  if (!keys.empty()) return SetAt(keys.subspan(1), &(*at)[keys[0]]);
-  for (const auto& [key, value] : object_.items()) (*at)[key] = value;
+  // Each of these bytes is in the new payload's text. A long array takes the given object once an element, so that what
+  // is too long must be refused before it fills the memory.
+  *bytes_left -= static_cast<int64_t>(keys.empty() ? object_bytes_ : keys[0].size());
+  if (*bytes_left < 0) {
+    return InvalidField("payload_json", StrCat("more than ", payload_bytes_max_, " bytes long after the change"),
+                        StrCat("at most ", payload_bytes_max_));
+  }
+  if (!keys.empty()) return SetAt(keys.subspan(1), &(*at)[keys[0]], bytes_left);
+  SetMembers(object_, at);
   return absl::OkStatus();
 }
 
@@ -86,10 +94,12 @@ absl::StatusOr<std::string> PayloadPatch::Of(const ItemId& id, const std::string
     case PayloadChange::kSet:
       break;
   }
-  Json payload = Json::parse(payload_json, nullptr, /*allow_exceptions=*/false);
-  if (!payload.is_object()) payload = Json::object();  // The write checked it: one that does not parse has no fields.
+  OrderedJson payload = ParseOrderedJson(payload_json);
+  if (!payload.is_object())
+    payload = OrderedJson::object();  // The write checked it: one that does not parse has no fields.
   const std::string step = StrCat("item ", ToString(id));
-  LC_RETURN_IF_ERROR(Annotate(SetAt(keys_, &payload), step));
+  int64_t bytes_left = payload_bytes_max_;
+  LC_RETURN_IF_ERROR(Annotate(SetAt(keys_, &payload, &bytes_left), step));
   std::string text = payload.dump();
   LC_RETURN_IF_ERROR(Annotate(CheckPayload(text, payload_bytes_max_, "payload_json"), step));
   return text;

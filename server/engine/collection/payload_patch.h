@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
 #include "server/engine/api/verb_types.h"
+#include "server/engine/filter/ordered_payload.h"
 #include "server/engine/filter/payload_path.h"
 #include "server/engine/filter/payload_selection.h"
 
@@ -28,17 +28,17 @@ class PayloadPatch {
   size_t bytes_added() const { return bytes_added_; }
 
  private:
-  using Json = nlohmann::ordered_json;
-
   // Sets the keys in the objects that the path leads to, by keys of objects and by every element of arrays.
-  absl::Status SetAt(std::span<const std::string> keys, Json* at) const;
+  // INVALID_ARGUMENT where the new payload would have more than `bytes_left` bytes by these alone.
+  absl::Status SetAt(std::span<const std::string> keys, OrderedJson* at, int64_t* bytes_left) const;
 
   PayloadChange change_ = PayloadChange::kSet;
   int64_t payload_bytes_max_ = 0;
-  std::string text_;  // given object, as it was given
-  Json object_;       // given object of kSet
-  PathKeys keys_;     // path of kSet; none: the payload itself
-  std::string path_;  // canonical spelling of `keys_`
+  std::string text_;         // given object, as it was given
+  OrderedJson object_;       // given object of kSet
+  size_t object_bytes_ = 0;  // length of its text
+  PathKeys keys_;            // path of kSet; none: the payload itself
+  std::string path_;         // canonical spelling of `keys_`
   PayloadSelector kept_;
   size_t bytes_added_ = 0;
 };

@@ -38,10 +38,13 @@ absl::StatusOr<std::string> ReadEndpointKey(const EndpointManifest& endpoint, co
 
 std::string WithoutKey(std::string text, const std::string& key) {
   if (key.empty()) return text;
-  for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + kMark.size())) {
-    text.replace(at, key.size(), kMark);
+  std::string out;
+  size_t begin = 0;
+  for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, begin)) {
+    out.append(text, begin, at - begin).append(kMark);
+    begin = at + key.size();
   }
-  return text;
+  return out.append(text, begin);
 }
 
 }  // namespace lightcone::server

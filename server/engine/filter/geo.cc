@@ -54,25 +54,27 @@ bool Holds(const GeoRect& rect, const GeoPoint& point) {
   return point.lon >= rect.west && point.lon <= rect.east && point.lat >= rect.south && point.lat <= rect.north;
 }
 
-// Twice the area of the triangle of three points: above 0 where they turn left. Where doubles cannot tell its sign, as
-// the products are close, longer numbers are asked, which keep eleven bits more on most machines.
+// Above 0 where three points turn left, 0 where they lie in a line. Where doubles cannot tell, as the products are
+// close or too small, longer numbers are asked, which keep eleven bits more on most machines.
 double Turn(const GeoPoint& a, const GeoPoint& b, const GeoPoint& c) {
   constexpr double kError = 4e-16;  // share of the products' sizes, or less
   const double left = (b.lon - a.lon) * (c.lat - a.lat), right = (b.lat - a.lat) * (c.lon - a.lon);
   const double turn = left - right;
-  if (std::abs(turn) > kError * (std::abs(left) + std::abs(right))) return turn;
+  if (std::abs(turn) > kError * (std::abs(left) + std::abs(right)) + std::numeric_limits<double>::min()) return turn;
   const long double ax = a.lon, ay = a.lat;
-  return static_cast<double>((b.lon - ax) * (c.lat - ay) - (b.lat - ay) * (c.lon - ax));
+  const long double longer = (b.lon - ax) * (c.lat - ay) - (b.lat - ay) * (c.lon - ax);
+  return longer > 0 ? 1 : longer < 0 ? -1 : 0;  // its sign alone, as a double would round it to 0
 }
 
 constexpr size_t kBandsMax = 256, kPointsPerBand = 4;
 
-// Rises with the latitude.
+// Rises with the latitude. Beside a flat ring, a far latitude's place is beyond what an integer holds.
 size_t BandOf(const GeoRing& ring, double lat) {
   const size_t bands = ring.band_begins.size() - 1;
   const double height = ring.bounds.north - ring.bounds.south;
   const double place = height > 0 ? (lat - ring.bounds.south) / height * static_cast<double>(bands) : 0;
-  return place <= 0 ? 0 : std::min(bands - 1, static_cast<size_t>(place));
+  if (place <= 0) return 0;
+  return place >= static_cast<double>(bands) ? bands - 1 : static_cast<size_t>(place);
 }
 
 enum class RingSide { kOutside, kEdge, kInside };

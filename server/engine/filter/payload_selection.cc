@@ -7,12 +7,13 @@
 
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "server/engine/filter/ordered_payload.h"
 #include "server/engine/filter/payload_field.h"
 
 namespace lightcone::server {
 namespace {
 
-using SelectedJson = nlohmann::ordered_json;  // Keys keep their order.
+using SelectedJson = OrderedJson;
 using Paths = std::vector<std::span<const std::string>>;
 
 absl::StatusOr<std::vector<PathKeys>> PathsOf(const std::vector<std::string>& texts, const std::string& list) {
@@ -92,7 +93,7 @@ absl::StatusOr<PayloadSelector> PayloadSelector::Make(const PayloadSelection& se
 
 std::string PayloadSelector::Of(std::string payload_json) const {
   if (all()) return payload_json;
-  SelectedJson payload = SelectedJson::parse(payload_json, nullptr, /*allow_exceptions=*/false);
+  SelectedJson payload = ParseOrderedJson(payload_json);
   if (!payload.is_object()) return payload_json;
   if (!include_.empty()) {
     payload = Included(payload, Paths(include_.begin(), include_.end())).value_or(SelectedJson::object());
