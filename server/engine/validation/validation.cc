@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "index/api/search.h"
 #include "server/engine/validation/both_queries.h"
 #include "server/engine/validation/probe_calibration.h"
+#include "server/engine/validation/probe_figures.h"
 #include "server/engine/validation/probe_mixture.h"
 #include "server/engine/validation/verdict.h"
-#include "stats/metrics.h"
 
 namespace lightcone::server {
 namespace {
@@ -22,61 +22,6 @@ namespace {
 constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
 constexpr size_t kCommonMin = 50;          // fewest items of a mixture
 constexpr size_t kHeldOutProbesMin = 120;  // fewest probes of a mixture of held-out items, twice a calibration's half
-
-using Values = ProbeValues;
-
-Estimate MeanOf(const Values& values) {
-  std::vector<double> measured;
-  for (const auto& v : values) {
-    if (v) measured.push_back(*v);
-  }
-  return BootstrapMean(measured, 0, 1);
-}
-
-RankingFigures FiguresOf(const ProbeMeasures& m) {
-  RankingFigures figures;
-  for (size_t i = 0; i < figures.all().size(); ++i) *figures.all()[i] = MeanOf(*m.all()[i]);
-  return figures;
-}
-
-// Over the probes that both measured.
-Estimate GainOf(const Values& now, const Values& before) {
-  std::vector<double> gains;
-  for (size_t i = 0; i < now.size(); ++i) {
-    if (now[i] && before[i]) gains.push_back(*now[i] - *before[i]);
-  }
-  return BootstrapMean(gains, -1, 1);
-}
-
-struct Share {
-  std::optional<double> value;
-  std::optional<Estimate> interval;
-};
-// The quotient of two means over the same probes, with its interval. PCom and PUp are such quotients.
-Share ShareOf(const std::vector<double>& gained, const std::vector<double>& possible) {
-  const double above = std::accumulate(gained.begin(), gained.end(), 0.0);
-  const double below = std::accumulate(possible.begin(), possible.end(), 0.0);
-  return {PCom(above, 0, below), BootstrapQuotient(gained, possible, -1, 1)};
-}
-// Over the probes that all three measured.
-Share PComOf(const Values& cross, const Values& old_self, const Values& base_self) {
-  std::vector<double> gained, possible;
-  for (size_t i = 0; i < cross.size(); ++i) {
-    if (!cross[i] || !old_self[i] || !base_self[i]) continue;
-    gained.push_back(*cross[i] - *old_self[i]);
-    possible.push_back(*base_self[i] - *old_self[i]);
-  }
-  return ShareOf(gained, possible);
-}
-Share PUpOf(const Values& new_self, const Values& base_self) {
-  std::vector<double> gained, base;
-  for (size_t i = 0; i < new_self.size(); ++i) {
-    if (!new_self[i] || !base_self[i]) continue;
-    gained.push_back(*new_self[i] - *base_self[i]);
-    base.push_back(*base_self[i]);
-  }
-  return ShareOf(gained, base);
-}
 
 // Queries of one generation's space, bound to rows of another's: through `carry_query`, or by their leading numbers.
 absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query_space, const Space& row_space,
@@ -112,15 +57,6 @@ absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query
   return way;
 }
 
-// Sets the measures of failed queries to 0, where `has` shows that the gallery has something for the probe.
-ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const ProbeMeasures& has) {
-  for (const size_t p : way.failed) {
-    if (!has.ap[p]) continue;
-    for (Values* const values : measures.all()) (*values)[p] = 0;
-  }
-  return measures;
-}
-
 // Sets what searches miss of an item way before its segments are carried over. Until then they rank candidates that
 // another way finds: a query adapter before compatible training, as in server/engine/search/search.cc.
 // `ranks`: those of the old generation itself, then those of each way of the pair.
@@ -150,22 +86,6 @@ void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport
 std::optional<RelevanceCurve> CurveOf(const RankedDistances& distances) {
   absl::StatusOr<RelevanceCurve> curve = LearnRelevance(distances.nearest, distances.relevant);
   return curve.ok() ? std::optional(*std::move(curve)) : std::nullopt;
-}
-
-// What a way gains over the older generation, for the report.
-void FillGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, WayReport* way) {
-  way->cmc1_gain = GainOf(now.cmc1, before.cmc1);
-  way->map_gain = GainOf(now.ap, before.ap);
-  if (measure.named()) way->measure_gain = GainOf(now.By(measure), before.By(measure));
-}
-
-// What the new generation itself gains, by its own queries on its own embeddings of the common items.
-void FillOwnGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, PairReport* pair) {
-  WayReport own;
-  FillGains(measure, now, before, &own);
-  pair->own_cmc1_gain = own.cmc1_gain;
-  pair->own_map_gain = own.map_gain;
-  pair->own_measure_gain = own.measure_gain;
 }
 
 class Validation {
@@ -218,6 +138,9 @@ class Validation {
   void ReportBoth(const ProbeMeasures& old_self, FusedRanks by_share, PairWays* ways, PairReport* pair);
   // Fills the mixture of each way, the verdict, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const PairWays& all, PairReport* pair);
+  // Fills P_com and P_up. `ends`: those of each way. REQUIRES: the pair has ways.
+  absl::Status MeasureReached(const CommonItems& common, const PairWays& all, const RankingWay& newer_self,
+                              const ProbeMeasures& old_self, std::vector<MixtureEnds> ends, PairReport* pair);
   // Measures mixtures by the plain distance and, if wanted, calibrated; the distances of both queries are on the newer
   // generation's scale already. `old_map`: mAP of the older generation's own queries on these items. Sets `ends` to the
   // measures of a gallery of old items alone and of new items alone.
@@ -411,6 +334,13 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
     FillOwnGains(input_.measure, newer_own, old_self, pair);
     return absl::OkStatus();
   }
+  return MeasureReached(common, all, newer_self, old_self, std::move(ends), pair);
+}
+
+absl::Status Validation::MeasureReached(const CommonItems& common, const PairWays& all, const RankingWay& newer_self,
+                                        const ProbeMeasures& old_self, std::vector<MixtureEnds> ends,
+                                        PairReport* pair) {
+  LC_DCHECK(!pair->ways.empty() && ends.size() == pair->ways.size());
   // P_com and P_up are about the way that searches take. If searches take none, about the way that finds most.
   const auto before = [&](const WayReport& a, const WayReport& b) {
     const auto key = [&](const WayReport& way) {
@@ -421,15 +351,15 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   };
   const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), before);
   const size_t chosen = static_cast<size_t>(best - pair->ways.begin());
-  const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), ways[chosen].way, old_self),
+  const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), all.ways[chosen].way, old_self),
                                WithFailed(std::move(ends[chosen].new_items), newer_self, old_self)};
   FillOwnGains(input_.measure, of_best.new_items, old_self, pair);
   ProbeMeasures base = of_best.new_items;  // what to reach for, unless there is a reference
-  const auto put = [](Share share, std::optional<double>* value, std::optional<Estimate>* interval) {
+  const auto put = [](ProbeQuotient share, std::optional<double>* value, std::optional<Estimate>* interval) {
     *value = share.value;
     *interval = share.interval;
   };
-  if (reference != 0) {
+  if (const uint32_t reference = input_.reference_generation; reference != 0) {
     LC_ASSIGN_OR_RETURN(base, MeasureSelf(common, reference));
     put(PUpOf(of_best.new_items.cmc1, base.cmc1), &pair->p_up_cmc1, &pair->p_up_cmc1_interval);
     put(PUpOf(of_best.new_items.ap, base.ap), &pair->p_up_map, &pair->p_up_map_interval);
