@@ -330,7 +330,15 @@ class Rollout {
     RecordDone(step);
     if (now_.validation().passed() || flags_.force) return absl::OkStatus();
     return FailedPrecondition(StrCat("generation ", generation_, " did not pass its validation: it does not serve. ",
+                                     HowToPassByBackfill(),
                                      "Better adapters, more probes, or --force with a --reason; ", HowToGoOn()));
+  }
+  // What a backfill before the activation can do for a generation that did not pass; empty: nothing that is known.
+  std::string HowToPassByBackfill() const {
+    if (!now_.validation().has_passes_from_share()) return "";
+    return StrCat("The gate would pass from ", Number(100 * now_.validation().passes_from_share()),
+                  " % embedded anew on: `lightcone backfill start ", flags_.collection, " --generation ", generation_,
+                  "`, then run this again. Else: ");
   }
 
   absl::StatusOr<v1::CanaryInfo> GetCanary() {

@@ -42,7 +42,7 @@ OrderedJson PairJson(const v1::PairValidation& pair) {
   OrderedJson json = FieldsJson(pair, {"item_generation", "items", "verdict"});
   if (pair.verdict() == v1::VALIDATION_VERDICT_PASSED) json["chosen"] = WayName(pair.chosen());
   json["both_passes"] = pair.both_passes();
-  json.update(FieldsJson(pair, {"every_item?", "old_self"}));
+  json.update(FieldsJson(pair, {"judged_share", "passes_from_share?", "every_item?", "old_self"}));
   json["ways"] = OrderedJson::array();
   for (const v1::WayValidation& way : pair.ways()) json["ways"].push_back(WayJson(way));
   json.update(
@@ -88,9 +88,9 @@ std::string CalibrationLines(const v1::PairValidation& pair) {
 }  // namespace
 
 OrderedJson ValidationJson(const v1::Validation& validation) {
-  OrderedJson json =
-      FieldsJson(validation, {"passed", "outdated", "time", "tolerance", "measure", "reference_generation?",
-                              "probe_sets", "probes", "probes_without", "missing_items", "new_self?"});
+  OrderedJson json = FieldsJson(
+      validation, {"passed", "passes_from_share?", "outdated", "time", "tolerance", "measure", "reference_generation?",
+                   "probe_sets", "probes", "probes_without", "missing_items", "new_self?"});
   json["pairs"] = OrderedJson::array();
   for (const v1::PairValidation& pair : validation.pairs()) json["pairs"].push_back(PairJson(pair));
   return json;
@@ -136,6 +136,10 @@ std::string ValidationTable(const v1::Validation& validation) {
     if (pair.every_item()) {
       more +=
           StrCat("generation ", old, ": every item is carried by the adapter until its segments are carried over\n");
+    }
+    if (pair.verdict() == v1::VALIDATION_VERDICT_PASSED && pair.judged_share() > 0) {
+      more += StrCat("generation ", old, ": passed with ", Number(100 * pair.judged_share()),
+                     " % of its items embedded anew, as the gallery was then\n");
     }
     more += CalibrationLines(pair);
     if (pair.verdict() != v1::VALIDATION_VERDICT_PASSED) more += pair.summary() + "\n";

@@ -150,6 +150,8 @@ void ToWire(const PairReport& pair, v1::PairValidation* out) {
   if (pair.own_cmc1_gain) ToWire(*pair.own_cmc1_gain, out->mutable_own_cmc1_gain());
   if (pair.own_map_gain) ToWire(*pair.own_map_gain, out->mutable_own_map_gain());
   if (pair.own_measure_gain) ToWire(*pair.own_measure_gain, out->mutable_own_measure_gain());
+  out->set_judged_share(pair.judged_share);
+  if (pair.passes_from_share) out->set_passes_from_share(*pair.passes_from_share);
   out->set_summary(TextOf(pair));
 }
 
@@ -167,6 +169,7 @@ void ToWire(const ValidationReport& report, v1::Validation* out) {
   if (report.new_self) ToWire(*report.new_self, out->mutable_new_self());
   for (const PairReport& pair : report.pairs) ToWire(pair, out->add_pairs());
   out->set_measure(ParsableText(report.measure));
+  if (const auto share = report.passes_from_share()) out->set_passes_from_share(*share);
 }
 
 absl::StatusOr<ValidateCall> FromWire(const v1::ValidateRequest& request) {

@@ -206,6 +206,7 @@ TEST_F(RolloutCommand, AnAdapterOfWrongPairsAndTooFewProbesStayOutside) {
   const Outcome refused = Run({"rollout", "wrong", "--generation", "2", "--yes", "--tolerance", "0.1"});
   EXPECT_EQ(refused.exit_code, 5);
   EXPECT_THAT(refused.out, HasSubstr("worse"));
+  EXPECT_THAT(refused.err, Not(HasSubstr("backfill start"))) << "its own embeddings are wrong at every share";
   MakeShop("few", 12);
   EmbedSample("few", 300);
   const Outcome uncertain = Run({"rollout", "few", "--generation", "2", "--yes"});

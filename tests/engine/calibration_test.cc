@@ -113,6 +113,11 @@ TEST_F(CalibratedMixture, MendsTheDipOfAScaledLegAndServesFromTheActivationOn) {
   EXPECT_NEAR(found.mixture[0].map, way.mixture[0].map, 1e-9) << "one leg alone keeps its order";
   EXPECT_NEAR(found.mixture[4].map, way.mixture[4].map, 1e-9);
   for (size_t s = 1; s < 4; ++s) EXPECT_GT(found.mixture[s].map, found.mixture[s - 1].map) << s;
+  ASSERT_EQ(way.by_share.size(), 6u) << "the gallery's own share is among them";
+  EXPECT_NEAR(way.by_share[3].share, static_cast<double>(kCommon) / kItems, 1e-9);
+  EXPECT_GT(way.by_share[3].map_gain.value, way.by_share[0].map_gain.value) << "by the calibration, which wins";
+  EXPECT_EQ(pair.judged_share, 0) << "it passes with nothing embedded anew";
+  EXPECT_FALSE(pair.passes_from_share.has_value());
   ASSERT_TRUE(report->passed) << TextOf(pair);
   EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
   EXPECT_NE(TextOf(pair).find("distances calibrated, without which"), std::string::npos) << TextOf(pair);

@@ -437,6 +437,47 @@ TEST_F(GateTest, ACompatibleModelPassesAndChangesBehindItMakeThatOutdated) {
   EXPECT_TRUE(TryActivate(1).ok()) << "it served before";
 }
 
+TEST_F(GateTest, AModelThatIsWorseOnOldItemsPassesOnceTheNamedShareIsEmbeddedAnew) {
+  // Its queries are off by a constant, so they find old items worse than the old model does, and its own items better.
+  const Model shifted = [this](const auto& hidden) {
+    std::vector<float> v = CompatibleModel(hidden);
+    for (float& x : v) x += 0.65f;
+    return v;
+  };
+  const auto embed = [&](uint64_t begin, uint64_t end) {
+    std::vector<UpsertItem> items;
+    for (uint64_t id = begin; id < end; ++id) items.push_back(ItemOf(Id(id), shifted(hidden_[id])));
+    Write(BatchOf(std::move(items), 2, /*same_content=*/true));
+  };
+  RegisterModel(kOld, 1);
+  PutProbesFor(shifted, 600);
+  embed(0, kItems / 5);
+  const auto refused = server::Validated(engine_.get(), /*calibrate=*/false);
+  const PairReport& before = refused->pairs.at(0);
+  EXPECT_EQ(before.verdict, Verdict::kWorse) << TextOf(before);
+  EXPECT_EQ(before.judged_share, 0.2);
+  ASSERT_TRUE(refused->passes_from_share().has_value()) << TextOf(before);
+  const double from = *refused->passes_from_share();
+  ASSERT_TRUE(from >= 0.5 && from < 1) << TextOf(before);
+  EXPECT_TRUE(
+      Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass", "would pass from", "embedded anew on"}));
+  const auto enough = static_cast<uint64_t>((from + 0.05) * kItems);
+  embed(kItems / 5, enough);
+  const auto passed = server::Validated(engine_.get(), /*calibrate=*/false);
+  ASSERT_TRUE(passed->passed) << TextOf(passed->pairs.at(0));
+  EXPECT_NEAR(passed->pairs.at(0).judged_share, static_cast<double>(enough) / kItems, 1e-9);
+  // Items that the old model alone embeds take the share down again.
+  std::vector<UpsertItem> items;
+  for (uint64_t id = kItems; id < kItems + 500; ++id) {
+    hidden_.push_back(Draw(id % kClasses));
+    items.push_back(ItemOf(Id(id), OldModel(hidden_.back()), StrCat("{\"class\":", id % kClasses, "}")));
+  }
+  Write(BatchOf(std::move(items), 1));
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"passed a validation", "embedded anew", "now"}));
+  embed(kItems, kItems + 500);
+  EXPECT_TRUE(TryActivate(2).ok());
+}
+
 TEST_F(GateTest, ABorderlineModelIsRefusedForTooFewProbesAndPassesWithMore) {
   RegisterModel(kOld, 1);
   PutProbesAlike(100);

@@ -70,6 +70,7 @@ PairReport CalibratedPair() {
   pair.ways[1].calibration.emplace().none_because = "too few";
   pair.ways[2].missed = 0.25;
   pair.every_item = true;
+  pair.judged_share = 0.5;
   pair.both.resize(1);
   pair.both[0].way = AdapterMode::kItem;
   pair.both[0].older = OlderShare{0.25, true};
@@ -86,7 +87,9 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
   };
   fake->on_get_generation = []() -> absl::StatusOr<GenerationStatus> {
     auto report = std::make_shared<ValidationReport>();
-    report->pairs = {CalibratedPair()};
+    report->pairs = {CalibratedPair(), PairReport()};
+    report->pairs[1].verdict = Verdict::kWorse;
+    report->pairs[1].passes_from_share = 0.75;
     GenerationStatus status;
     status.validation = report;
     return status;
@@ -125,6 +128,10 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
   EXPECT_TRUE(pair.ways(3).conditioned());
   EXPECT_TRUE(pair.both_passes());
   EXPECT_TRUE(pair.every_item());
+  EXPECT_EQ(pair.judged_share(), 0.5);
+  EXPECT_FALSE(pair.has_passes_from_share());
+  EXPECT_EQ(got.generation().validation().pairs(1).passes_from_share(), 0.75);
+  EXPECT_EQ(got.generation().validation().passes_from_share(), 0.75);
   EXPECT_EQ(pair.ways(2).missed(), 0.25);
   EXPECT_FALSE(pair.ways(0).has_missed());
   EXPECT_TRUE(found.wins());

@@ -32,6 +32,16 @@ struct MixturePoint {
   double share = 0, cmc1 = 0, map = 0;
 };
 
+// What a gallery of which a share is embedded anew, in random order, gains over the older generation's own queries on
+// the same items, probe by probe. The rest is reached as searches reach it: by a calibration that wins, if there is
+// one.
+struct ShareGains {
+  double share = 0;
+  Estimate cmc1_gain, map_gain;
+  std::optional<Estimate> measure_gain;  // gain in the measure that the call names
+  bool dips = false;                     // fall of the mixture from this share on, as of WayReport::dips
+};
+
 // A way's distances put on the scale of the new generation's own (stats/distance_calibration.h), and whether mixed
 // galleries are ranked better so.
 struct CalibrationReport {
@@ -66,6 +76,9 @@ struct WayReport {
   std::vector<MixturePoint> mixture;             // points of the mixture; empty: too few items are embedded by both
   bool dips = false;                             // the mixture falls more than 0.01 in mAP below both its ends
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
+  // By ascending share, from 0 to 1, with the gallery's own among them. Empty: as for the mixture, for ways of both
+  // queries, and in reports of older servers.
+  std::vector<ShareGains> by_share;
   // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among
   // their first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
   std::optional<double> missed;
@@ -94,6 +107,12 @@ struct PairReport {
   uint32_t item_generation = 0;
   uint64_t items = 0;  // embedded by it
   Verdict verdict = Verdict::kUnmeasured;
+  // Share of the items embedded anew at which the verdict was found. 0: as if nothing were embedded anew, and where
+  // `replaced`. What passes at 0 is judged no further.
+  double judged_share = 0;
+  // First measured share above 0 from which on a way passes at every measured one. nullopt: there is none, or a way
+  // passes at 0.
+  std::optional<double> passes_from_share;
   AdapterMode chosen = AdapterMode::kNone;  // way that searches take from now on, after kPassed
   // Of kItem: searches carry every item, as the validation did, since the candidates of another way miss so many of the
   // probes that the gain in CMC@1 without them does not exclude a loss beyond the tolerance, or more of them than that.
@@ -146,6 +165,9 @@ struct ValidationReport {
 
   // Whether it did not pass, but searches that carry vectors of the older generations find every pair's items well.
   bool passes_by_both() const;
+  // The share embedded anew from which on every pair passes. nullopt: it passed, or some pair passes at no measured
+  // share.
+  std::optional<double> passes_from_share() const;
 };
 
 struct ValidateCall {

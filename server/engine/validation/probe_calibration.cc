@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/mix.h"
 #include "base/status.h"
 
@@ -131,7 +132,10 @@ absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, 
                                                      std::span<const std::vector<QueryRanking>> plain,
                                                      std::span<const double> shares,
                                                      std::span<const ProbeTarget> targets, double old_map,
-                                                     const RankingRun& run) {
+                                                     const RankingRun& run,
+                                                     std::vector<std::vector<QueryRanking>>* ranks) {
+  LC_DCHECK(shares.size() >= kMixtureShares.size() && plain.size() == shares.size());
+  LC_DCHECK(std::equal(kMixtureShares.begin(), kMixtureShares.end(), shares.begin()));
   if (std::min(counts.probes(0), counts.probes(1)) < kHalfMin) {
     return None(StrCat("of the halves of the probes ", counts.probes(0), " and ", counts.probes(1),
                        " have something to find among the common items; ", kHalfMin, " of each are needed"));
@@ -152,14 +156,17 @@ absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, 
     std::vector<DistanceCalibration> unseen(targets.size());
     for (size_t p = 0; p < unseen.size(); ++p) unseen[p] = HalfOf(p) == 0 ? *of_second : *of_first;
     older.calibrations = unseen;
-    LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank(older, newer, shares, targets, run));
-    report.mixture = PointsOf(ranks, shares);
+    LC_ASSIGN_OR_RETURN(auto ranked, common.Rank(older, newer, shares, targets, run));
+    report.mixture = PointsOf(ranked, kMixtureShares);
     report.dips = Dips(report.mixture, old_map);
-    report.map_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.ap; });
-    report.cmc1_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.first == 1 ? 1.0 : 0.0; });
+    report.map_gain = GainOf(ranked, plain, kMixtureShares, [](const QueryRanking& r) { return r.ap; });
+    report.cmc1_gain =
+        GainOf(ranked, plain, kMixtureShares, [](const QueryRanking& r) { return r.first == 1 ? 1.0 : 0.0; });
     report.wins = report.map_gain.low > 0 && report.cmc1_gain.value >= -kRounding &&
-                  (!report.dips || Dips(PointsOf(plain, shares), old_map));
-    if (!best || MeritOf(report) > MeritOf(*best)) best = std::move(report);
+                  (!report.dips || Dips(PointsOf(plain, kMixtureShares), old_map));
+    if (best && MeritOf(report) <= MeritOf(*best)) continue;
+    best = std::move(report);
+    *ranks = std::move(ranked);
   }
   return best ? *std::move(best) : None(std::move(none_because));
 }

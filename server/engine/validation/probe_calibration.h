@@ -14,6 +14,8 @@
 
 namespace lightcone::server {
 
+inline constexpr std::array<double, 5> kMixtureShares = {0, 0.25, 0.5, 0.75, 1};
+
 // The points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start and its end. An end below
 // what the older generation itself reaches on these items (`old_map`) counts as that much, so that new embeddings of no
 // use are no end to fall to. A map that smooths may rank better than good ones, so that a backfill ends below its
@@ -44,12 +46,14 @@ class HalvedCounts {
 };
 
 // Of the kind that gains most. `plain`: the ranks of the same legs by plain distance, by share and probe. `counts`:
-// their distances; `old_map`: as of Dips. CANCELLED.
+// their distances; `old_map`: as of Dips. The mixture is that of kMixtureShares, with which `shares` begins. `ranks` is
+// set to those by the calibration at all of `shares`, and left alone where there is none. CANCELLED.
 absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, CommonItems::Leg older,
                                                      const CommonItems::Leg& newer, const HalvedCounts& counts,
                                                      std::span<const std::vector<QueryRanking>> plain,
                                                      std::span<const double> shares,
                                                      std::span<const ProbeTarget> targets, double old_map,
-                                                     const RankingRun& run);
+                                                     const RankingRun& run,
+                                                     std::vector<std::vector<QueryRanking>>* ranks);
 
 }  // namespace lightcone::server

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "server/engine/api/validation_types.h"
+#include "server/engine/validation/probe_mixture.h"
 #include "server/engine/validation/probe_ranking.h"
 
 namespace lightcone::server {
@@ -28,6 +31,12 @@ ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const Pr
 
 // What a way gains over the older generation, over the probes that both measured.
 void FillGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, WayReport* way);
+
+// Fills WayReport::by_share. `ranks`: those of a mixture of the two ways, by share and probe, as searches rank it;
+// `old_self`: the older generation's own queries on the same items; `old_map`: as of Dips.
+void FillShareGains(const GateMeasure& measure, std::span<const std::vector<QueryRanking>> ranks,
+                    std::span<const double> shares, const CommonItems::Leg& older, const CommonItems::Leg& newer,
+                    const ProbeMeasures& old_self, double old_map, WayReport* way);
 
 // What the new generation itself gains, by its own queries on its own embeddings of the common items.
 void FillOwnGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, PairReport* pair);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/dcheck.h"
 #include "base/status.h"
@@ -19,9 +20,10 @@
 namespace lightcone::server {
 namespace {
 
-constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
 constexpr size_t kCommonMin = 50;          // fewest items of a mixture
 constexpr size_t kHeldOutProbesMin = 120;  // fewest probes of a mixture of held-out items, twice a calibration's half
+// The most that the share embedded anew may fall behind a validation: items come in while an operator decides.
+constexpr double kShareFallMax = 0.01;
 
 // Queries of one generation's space, bound to rows of another's: through `carry_query`, or by their leading numbers.
 absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query_space, const Space& row_space,
@@ -105,6 +107,13 @@ class Validation {
     RankingWay way;
   };
 
+  // What the mixtures of a pair are made of and held against.
+  struct MixtureBase {
+    std::vector<double> shares;  // kMixtureShares, then the gallery's own, if it is another one
+    ProbeMeasures old_self;      // the older generation's own queries on the common items
+    double old_map = 0;          // its mAP
+  };
+
   // The older generation's own queries beside a way: one of the pair's reports of both.
   struct Beside {
     size_t way = 0;                                     // place among the ways
@@ -142,10 +151,9 @@ class Validation {
   absl::Status MeasureReached(const CommonItems& common, const PairWays& all, const RankingWay& newer_self,
                               const ProbeMeasures& old_self, std::vector<MixtureEnds> ends, PairReport* pair);
   // Measures mixtures by the plain distance and, if wanted, calibrated; the distances of both queries are on the newer
-  // generation's scale already. `old_map`: mAP of the older generation's own queries on these items. Sets `ends` to the
-  // measures of a gallery of old items alone and of new items alone.
+  // generation's scale already. Sets `ends` to the measures of a gallery of old items alone and of new items alone.
   absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
-                              double old_map, WayReport* way, MixtureEnds* ends);
+                              const MixtureBase& base, WayReport* way, MixtureEnds* ends);
   // Measures on the new generation's own items, and fills of_newer_, which pairs need.
   absl::Status MeasureNewer(ValidationReport* report);
   // If the new generation has embedded every item: compares its own queries with those of the generation that serves,
@@ -312,29 +320,31 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
     return absl::OkStatus();
   }
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
-  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, MeasureSelf(common, older.generation));
-  const double old_map = MeanOf(old_self.ap).value;
+  MixtureBase base{{kMixtureShares.begin(), kMixtureShares.end()}, {}, 0};
+  const double embedded = EmbeddedShare(input_.collection->progress(), newer_.generation, older.generation);
+  if (std::find(base.shares.begin(), base.shares.end(), embedded) == base.shares.end()) base.shares.push_back(embedded);
+  LC_ASSIGN_OR_RETURN(base.old_self, MeasureSelf(common, older.generation));
+  base.old_map = MeanOf(base.old_self.ap).value;
   std::vector<MixtureEnds> ends(ways.size());
   for (size_t w = 0; w < ways.size(); ++w) {
     run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
-    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
-                                      old_map, &pair->ways[w], &ends[w]));
+    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self}, base,
+                                      &pair->ways[w], &ends[w]));
   }
   for (size_t b = 0; b < all.beside.size(); ++b) {
     const Beside& beside = all.beside[b];
     MixtureEnds unused;
     const CommonItems::Leg both{older.generation, &ways[beside.way].way, {},
                                 &all.self.plain,  beside.fusions,        &beside.likenesses};
-    LC_RETURN_IF_ERROR(
-        MeasureMixture(common, both, {newer_.generation, &newer_self}, old_map, &pair->both[b], &unused));
+    LC_RETURN_IF_ERROR(MeasureMixture(common, both, {newer_.generation, &newer_self}, base, &pair->both[b], &unused));
   }
-  Decide(input_.tolerance, input_.measure, pair);
+  Decide(input_.tolerance, input_.measure, pair, embedded);
   if (pair->ways.empty()) {
-    LC_ASSIGN_OR_RETURN(const ProbeMeasures newer_own, MeasureSelf(common, newer_.generation, &old_self));
-    FillOwnGains(input_.measure, newer_own, old_self, pair);
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures newer_own, MeasureSelf(common, newer_.generation, &base.old_self));
+    FillOwnGains(input_.measure, newer_own, base.old_self, pair);
     return absl::OkStatus();
   }
-  return MeasureReached(common, all, newer_self, old_self, std::move(ends), pair);
+  return MeasureReached(common, all, newer_self, base.old_self, std::move(ends), pair);
 }
 
 absl::Status Validation::MeasureReached(const CommonItems& common, const PairWays& all, const RankingWay& newer_self,
@@ -370,19 +380,26 @@ absl::Status Validation::MeasureReached(const CommonItems& common, const PairWay
 }
 
 absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonItems::Leg& older,
-                                        const CommonItems::Leg& newer, double old_map, WayReport* way,
+                                        const CommonItems::Leg& newer, const MixtureBase& base, WayReport* way,
                                         MixtureEnds* ends) {
   const bool calibrate = input_.calibrate && way->in_reach && !way->older;
   HalvedCounts counts;
   const auto count = [&](size_t probe, const CommonItems::Distances& distances) { counts.Add(probe, distances); };
-  LC_ASSIGN_OR_RETURN(const auto plain, common.Rank(older, newer, kShares, targets_, run_,
-                                                    calibrate ? CommonItems::SeeDistances(count) : nullptr));
-  *ends = {MeasuresOf(plain.front()), MeasuresOf(plain.back())};
-  way->mixture = PointsOf(plain, kShares);
-  way->dips = Dips(way->mixture, old_map);
-  if (!calibrate) return absl::OkStatus();
-  LC_ASSIGN_OR_RETURN(way->calibration,
-                      MeasureCalibration(common, older, newer, counts, plain, kShares, targets_, old_map, run_));
+  // The gate judges ways of the new query alone, so the others need no gallery's own share.
+  const std::span<const double> shares = way->older ? std::span<const double>(kMixtureShares) : base.shares;
+  LC_ASSIGN_OR_RETURN(auto ranks, common.Rank(older, newer, shares, targets_, run_,
+                                              calibrate ? CommonItems::SeeDistances(count) : nullptr));
+  *ends = {MeasuresOf(ranks.front()), MeasuresOf(ranks[kMixtureShares.size() - 1])};
+  way->mixture = PointsOf(ranks, kMixtureShares);
+  way->dips = Dips(way->mixture, base.old_map);
+  if (calibrate) {
+    std::vector<std::vector<QueryRanking>> calibrated;
+    LC_ASSIGN_OR_RETURN(way->calibration, MeasureCalibration(common, older, newer, counts, ranks, shares, targets_,
+                                                             base.old_map, run_, &calibrated));
+    if (way->calibrated()) ranks = std::move(calibrated);
+  }
+  if (way->older) return absl::OkStatus();
+  FillShareGains(input_.measure, ranks, shares, older, newer, base.old_self, base.old_map, way);
   return absl::OkStatus();
 }
 
@@ -472,7 +489,33 @@ absl::StatusOr<ValidationReport> Validation::Run() {
   return report;
 }
 
+// OK while the gallery is embedded anew to the shares that let the report pass, or the generation serves already.
+absl::Status CheckShares(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,
+                         const ValidationReport& report) {
+  if (!report.passed || state.record.active_generation == generation) return absl::OkStatus();
+  for (const PairReport& pair : report.pairs) {
+    if (pair.judged_share <= 0) continue;
+    const double now = EmbeddedShare(progress, generation, pair.item_generation);
+    if (now >= pair.passes_from_share.value_or(pair.judged_share) - kShareFallMax) continue;
+    return FailedPrecondition(absl::StrFormat(
+        "it passed with %.3g %% of the items of generation %d embedded anew, and %.3g %% are now: validate it again",
+        100 * pair.judged_share, pair.item_generation, 100 * now));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+double EmbeddedShare(const ProgressRecord& progress, uint32_t generation, uint32_t older) {
+  uint64_t anew = 0, left = 0;
+  for (const auto& [generations, count] : progress.items) {
+    if (!std::binary_search(generations.begin(), generations.end(), older)) continue;
+    const uint32_t head = HeadGeneration(generations, generation);
+    if (head == generation) anew += count;
+    if (head == older) left += count;
+  }
+  return left == 0 ? 1 : static_cast<double>(anew) / static_cast<double>(anew + left);
+}
 
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation) {
   std::set<uint32_t> heads;
@@ -500,6 +543,7 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
     return FailedPrecondition(StrCat("it was measured against generation ", pair.item_generation, ", and ", active,
                                      " serves now: validate it again"));
   }
+  LC_RETURN_IF_ERROR(CheckShares(state, progress, generation, report));
   for (const uint32_t head : OlderHeads(progress, generation)) {
     const auto of_head = [head](const PairReport& pair) { return pair.item_generation == head && !pair.replaced; };
     if (std::none_of(report.pairs.begin(), report.pairs.end(), of_head)) {

@@ -35,10 +35,14 @@ struct ValidationInput {
 // Errors of the store and the encoder; CANCELLED. FAILED_PRECONDITION when the generation is retired.
 absl::StatusOr<ValidationReport> RunValidation(const ValidationInput& input, const RankingRun& run);
 
-// OK if a passing report still holds for the collection: its probe sets, the generation's adapters, and the generations
-// whose items it would meet. Else the error says what changed.
+// OK if a passing report still holds for the collection: its probe sets, the generation's adapters, the generations
+// whose items it would meet, and the share of them embedded anew that let it pass. Else the error says what changed.
 absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,
                           const ValidationReport& report);
+
+// Share, from 0 to 1, of the items that generation `older` embedded and that a view of `generation` serves by one of
+// both: those that `generation` embedded. 1 where the view serves nothing of `older`.
+double EmbeddedShare(const ProgressRecord& progress, uint32_t generation, uint32_t older);
 
 // Older generations of which a view of `generation` serves items, ascending.
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation);

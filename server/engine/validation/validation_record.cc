@@ -72,6 +72,15 @@ Json ToJson(const RelevanceCurve& c) {
   }
   return {{"distances", std::move(distances)}, {"chances", std::move(chances)}, {"quantiles", c.quantiles}};
 }
+Json ToJson(const std::vector<ShareGains>& by_share) {
+  Json json = Json::array();
+  for (const ShareGains& s : by_share) {
+    json.push_back(
+        {{"share", s.share}, {"cmc1_gain", ToJson(s.cmc1_gain)}, {"map_gain", ToJson(s.map_gain)}, {"dips", s.dips}});
+    if (s.measure_gain) json.back()["measure_gain"] = ToJson(*s.measure_gain);
+  }
+  return json;
+}
 Json ToJson(const WayReport& w) {
   Json json = {{"way", std::string(WayName(w.way))},
                {"in_reach", w.in_reach},
@@ -81,6 +90,7 @@ Json ToJson(const WayReport& w) {
                {"mixture", ToJson(w.mixture)},
                {"dips", w.dips}};
   if (w.calibration) json["calibration"] = ToJson(*w.calibration);
+  if (!w.by_share.empty()) json["by_share"] = ToJson(w.by_share);
   if (w.missed) json["missed"] = *w.missed;
   if (w.measure_gain) json["measure_gain"] = ToJson(*w.measure_gain);
   if (w.older) json["older_weight"] = w.older->weight;
@@ -101,6 +111,8 @@ Json ToJson(const PairReport& p) {
   if (p.old_relevance) json["old_relevance"] = ToJson(*p.old_relevance);
   if (p.replaced) json["replaced"] = true;
   if (p.every_item) json["every_item"] = true;
+  if (p.judged_share > 0) json["judged_share"] = p.judged_share;
+  if (p.passes_from_share) json["passes_from_share"] = *p.passes_from_share;
   if (!p.both.empty()) {
     Json both = Json::array();
     for (const WayReport& way : p.both) both.push_back(ToJson(way));
@@ -208,6 +220,24 @@ void ReadMixture(ReportReader* in, std::vector<MixturePoint>* mixture) {
   });
 }
 
+void ReadByShare(ReportReader* in, std::vector<ShareGains>* by_share) {
+  if (!in->fields().Has("by_share")) return;  // Too few items were embedded by both, or a record of an older server.
+  in->ReadList("by_share", [&](ReportReader* one) {
+    ShareGains& to = by_share->emplace_back();
+    one->fields().Read("share", &to.share);
+    one->Read("cmc1_gain", &to.cmc1_gain);
+    one->Read("map_gain", &to.map_gain);
+    one->Read("measure_gain", &to.measure_gain);
+    one->fields().Read("dips", &to.dips);
+  });
+}
+
+// Reads a share of a gallery, from 0 to 1.
+void ReadGalleryShare(ReportReader* in, const char* name, double* share) {
+  in->fields().Read(name, share);
+  if (!(*share >= 0 && *share <= 1)) in->fields().Fail(name);
+}
+
 void ReadCalibration(ReportReader* in, CalibrationReport* calibration) {
   if (in->fields().Has("none_because")) return in->fields().Read("none_because", &calibration->none_because);
   in->fields().Read("offset", &calibration->map.offset);
@@ -237,6 +267,7 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->Read("map_gain", &way->map_gain);
   in->fields().Read("dips", &way->dips);
   ReadMixture(in, &way->mixture);
+  ReadByShare(in, &way->by_share);
   in->Read("missed", &way->missed);
   in->Read("measure_gain", &way->measure_gain);
   ReadOlderShare(in, way);
@@ -251,6 +282,10 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   in->fields().Read("common_items", &pair->common_items);
   if (in->fields().Has("replaced")) in->fields().Read("replaced", &pair->replaced);
   if (in->fields().Has("every_item")) in->fields().Read("every_item", &pair->every_item);
+  if (in->fields().Has("judged_share")) ReadGalleryShare(in, "judged_share", &pair->judged_share);
+  if (in->fields().Has("passes_from_share")) {
+    ReadGalleryShare(in, "passes_from_share", &pair->passes_from_share.emplace());
+  }
   in->Read("verdict", kVerdicts, &pair->verdict);
   in->Read("chosen", kWays, &pair->chosen);
   in->Read("old_self", &pair->old_self);
@@ -304,6 +339,23 @@ std::string TextOfOwn(const PairReport& pair) {
                 " items that both embedded gain ", no_better);
 }
 
+// `share`: part of a pair's items, from 0 to 1.
+std::string TextOfShare(double share) { return absl::StrFormat("%.3g %% of them embedded anew", 100 * share); }
+
+// At which share the verdict was found, and from which on it would be another.
+std::string TextOfShares(const PairReport& pair) {
+  const bool passed = pair.verdict == Verdict::kPassed;
+  std::string text;
+  if (pair.judged_share > 0) {
+    text = passed ? StrCat(", with ", TextOfShare(pair.judged_share), ", as now")
+                  : StrCat("; with ", TextOfShare(pair.judged_share), ", as now, it does not pass either");
+  }
+  if (pair.passes_from_share && !passed) {
+    text += StrCat("; it would pass from ", TextOfShare(*pair.passes_from_share), " on");
+  }
+  return text;
+}
+
 // What searches find that carry vectors of both generations.
 std::string TextOfBoth(const PairReport& pair) {
   for (const WayReport& way : pair.both) {
@@ -332,6 +384,16 @@ bool ValidationReport::passes_by_both() const {
   });
 }
 
+std::optional<double> ValidationReport::passes_from_share() const {
+  std::optional<double> share;
+  for (const PairReport& pair : pairs) {
+    if (pair.verdict == Verdict::kPassed) continue;
+    if (!pair.passes_from_share) return std::nullopt;
+    share = std::max(*pair.passes_from_share, share.value_or(0));
+  }
+  return share;
+}
+
 std::string_view VerdictName(Verdict verdict) { return NameOf(kVerdicts, verdict, "unmeasured"); }
 std::string_view WayName(AdapterMode way) { return NameOf(kWays, way, "none"); }
 
@@ -358,6 +420,8 @@ std::string Encode(const ValidationReport& r) {
     json["kept_relevance"].push_back({{"generation", generation}, {"curve", ToJson(curve)}});
   }
   if (r.measure.named()) json["measure"] = ParsableText(r.measure);
+  // Follows from the pairs, so that nothing reads it again: for those who see the job's result.
+  if (const auto share = r.passes_from_share()) json["passes_from_share"] = *share;
   return Dump(json);
 }
 
@@ -439,7 +503,7 @@ std::string TextOf(const PairReport& pair) {
     default:
       text += "a partly backfilled gallery would fall below both its ends";
   }
-  text += TextOfBoth(pair) + TextOfOwn(pair);
+  text += TextOfShares(pair) + TextOfBoth(pair) + TextOfOwn(pair);
   const uint64_t seen = std::min(pair.fitted_pairs, pair.common_items);
   if (seen > 0) {
     text += StrCat("; P_com and mixtures are of ", pair.common_items, " items that both embedded, up to ", seen,
