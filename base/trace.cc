@@ -63,12 +63,14 @@ int64_t SteadyNanos() {
       .count();
 }
 
-Trace::Trace(std::string_view name, const TraceId& id, uint64_t parent, uint64_t first_span)
+Trace::Trace(std::string_view name, const TraceId& id, uint64_t parent, uint64_t first_span, int64_t began_ns)
     : id_(id), parent_(parent), first_span_(first_span), steady_ns_(SteadyNanos()), wall_ns_(WallNanos()) {
   LC_DCHECK(!id.empty() && first_span != 0 && first_span <= INT64_MAX);
+  LC_DCHECK(began_ns >= 0 && began_ns <= steady_ns_);
   contents_.spans.reserve(kSpansExpected);
   contents_.attributes.reserve(kAttributesExpected);
-  contents_.spans.push_back({.name = name, .parent = kRoot, .began_ns = steady_ns_, .ended_ns = 0});
+  const int64_t root_ns = began_ns == 0 ? steady_ns_ : began_ns;
+  contents_.spans.push_back({.name = name, .parent = kRoot, .began_ns = root_ns, .ended_ns = 0});
 }
 
 size_t Trace::Add(std::string_view name, size_t parent, int64_t began_ns, int64_t ended_ns) {

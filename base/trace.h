@@ -66,16 +66,17 @@ class Trace {
   };
 
   // Begins the root span. Names and keys must be literals, here and below. `parent`: span of the caller; 0: none.
-  // `first_span` becomes the root's id, and those of other spans follow it. REQUIRES: `id` is not empty, `first_span`
-  // is not 0 and at most INT64_MAX.
-  Trace(std::string_view name, const TraceId& id, uint64_t parent, uint64_t first_span);
+  // `first_span` becomes the root's id, and those of other spans follow it. `began_ns`: time of the steady clock at
+  // which the call began; 0: now. REQUIRES: `id` is not empty, `first_span` is not 0 and at most INT64_MAX, `began_ns`
+  // is 0 or has passed.
+  Trace(std::string_view name, const TraceId& id, uint64_t parent, uint64_t first_span, int64_t began_ns = 0);
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
   const TraceId& id() const { return id_; }
   uint64_t parent() const { return parent_; }
   uint64_t SpanIdOf(size_t span) const { return first_span_ + span; }
-  // Nanoseconds since 1970 of a time of the steady clock, by the wall clock as the call began.
+  // Nanoseconds since 1970 of a time of the steady clock, by the wall clock as the trace was made.
   int64_t WallNanosOf(int64_t steady_ns) const { return wall_ns_ + (steady_ns - steady_ns_); }
 
   // The place of a new span; kDropped where there are kSpansMax already. Children of a dropped span go to the root.

@@ -1,6 +1,7 @@
 // A request and its answer, without the connection that carries them. Threads: plain values.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ struct HttpRequest {
   std::string peer = {};                               // "ipv4:10.0.0.7:5123"
   std::vector<std::string> certificates = {};          // names in the client's verified certificate
   HttpCaller caller = {};
+  // Times of the steady clock, around the check of the caller; 0: the route is not timed.
+  int64_t auth_began_ns = 0, auth_ended_ns = 0;
 };
 
 struct HttpAnswer {

@@ -36,8 +36,10 @@ struct Route {
   // In place of `handle`, whatever the lane: called on the thread that serves every connection, and must not wait.
   // Calls `done` once, then or later, on any thread, and not after the server's Stop has returned.
   std::function<void(HttpRequest request, std::function<void(HttpAnswer)> done)> begin = {};
-  // The answer to a caller who is refused; empty: AnswerOf of http_error.h.
-  std::function<HttpAnswer(const absl::Status&)> refuse = {};
+  // The answer to a caller who is refused, whom the request names where it is known; empty: AnswerOf of http_error.h.
+  // Must not wait.
+  std::function<HttpAnswer(const HttpRequest& request, const absl::Status& status)> refuse = {};
+  bool is_timed = false;  // HttpRequest gets the times of the check of its caller.
 };
 
 class RouteTable {

@@ -91,7 +91,7 @@ void AddConsoleCall(std::string_view method, std::string_view pattern, RouteAcce
                     answer.headers.insert(answer.headers.end(), own.begin(), own.end());
                     return answer;
                   },
-              .refuse = &ConsoleErrorOf});
+              .refuse = [](const HttpRequest&, const absl::Status& status) { return ConsoleErrorOf(status); }});
 }
 
 void AddConsole(const HttpHandlers& handlers, RouteTable* table) {

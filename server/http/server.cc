@@ -17,6 +17,7 @@
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
+#include "base/trace.h"
 #include "server/http/connection.h"
 #include "server/http/http_error.h"
 #include "server/http/listener.h"
@@ -34,8 +35,8 @@ size_t ConnectionsMax(const HttpLimits& limits) {
   return std::min(limits.connections_max, std::max<size_t>(files.rlim_cur / 4, kConnectionsMin));
 }
 
-HttpAnswer RefuseOnRoute(const Route& route, const absl::Status& status) {
-  HttpAnswer answer = route.refuse ? route.refuse(status) : AnswerOf(status);
+HttpAnswer RefuseOnRoute(const Route& route, const HttpRequest& request, const absl::Status& status) {
+  HttpAnswer answer = route.refuse ? route.refuse(request, status) : AnswerOf(status);
   if (answer.headers.empty()) answer.headers = HeadersOf(status);
   return answer;
 }
@@ -43,7 +44,7 @@ HttpAnswer RefuseOnRoute(const Route& route, const absl::Status& status) {
 HttpAnswer HandleAllowed(const HttpGate& gate, const Route& route, const HttpRequest& request) {
   try {
     const absl::Status allowed = gate.CheckRequest(route, request);
-    return allowed.ok() ? route.handle(request) : RefuseOnRoute(route, allowed);
+    return allowed.ok() ? route.handle(request) : RefuseOnRoute(route, request, allowed);
   } catch (...) {
     return RefusalOf(500, MessageOf(StatusOfException()));
   }
@@ -230,9 +231,11 @@ const Route* HttpServer::Io::RouteOf(HttpRequest* request, HttpAnswer* refusal) 
     }
   }
   request->parameters = std::move(match.parameters);
+  if (match.route->is_timed) request->auth_began_ns = SteadyNanos();
   const absl::Status admitted = options_.gate.Admit(*match.route, request);
+  if (match.route->is_timed) request->auth_ended_ns = SteadyNanos();
   if (admitted.ok()) return match.route;
-  *refusal = RefuseOnRoute(*match.route, admitted);
+  *refusal = RefuseOnRoute(*match.route, *request, admitted);
   if (options_.observe) options_.observe({*match.route, *request, refusal->status, absl::ZeroDuration()});
   return nullptr;
 }
@@ -264,7 +267,7 @@ void HttpServer::Io::Begin(Connection* connection, const Route& route, HttpReque
     if (seen != nullptr) options_.observe({route, *seen, status, absl::Now() - began});
   };
   if (!allowed.ok()) {
-    HttpAnswer refusal = RefuseOnRoute(route, allowed);
+    HttpAnswer refusal = RefuseOnRoute(route, request, allowed);
     observe(refusal.status);
     return connection->Answer(std::move(refusal));
   }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "base/dcheck.h"
 #include "base/exceptions.h"
 #include "base/number_text.h"
 #include "base/retry_after.h"
@@ -124,7 +125,6 @@ HttpAnswer RestApi::Title() const {
 }
 
 void RestApi::AddRoutes(RouteTable* table) {
-  const auto refuse = [](const absl::Status& status) { return RestRefusal(status, absl::ZeroDuration()); };
   for (const Endpoint& endpoint : Endpoints()) {
     table->Add({.method = std::string(endpoint.method),
                 .pattern = std::string(endpoint.path),
@@ -132,7 +132,9 @@ void RestApi::AddRoutes(RouteTable* table) {
                 .body_bytes_max = endpoint.takes_body ? options_.body_bytes_max : 0,
                 .begin = [this, &endpoint](HttpRequest request,
                                            Done done) { Begin(endpoint, std::move(request), std::move(done)); },
-                .refuse = refuse});
+                .refuse = [this, &endpoint](const HttpRequest& request,
+                                            const absl::Status& status) { return Refuse(endpoint, request, status); },
+                .is_timed = options_.tracer != nullptr});
   }
   for (const RefusedEndpoint& refused : RefusedEndpoints()) {
     table->Add({.method = std::string(refused.method),
@@ -165,15 +167,48 @@ void RestApi::Begin(const Endpoint& endpoint, HttpRequest request, Done done) {
   if (backend_.engine == nullptr)
     return done(RestRefusal(Unavailable("the server starts or drains"), absl::Now() - began));
   const std::optional<TraceParent> parent = ParseTraceParent(HeaderOf(request, "traceparent"));
-  const auto call = std::make_shared<Call>(
-      Call{endpoint, std::move(request), backend_.engine, began, began + *timeout, parent ? parent->trace : TraceId(),
-           options_.tracer == nullptr ? nullptr : options_.tracer->Begin(parent, endpoint.name)});
+  const auto call = std::make_shared<Call>(Call{endpoint, std::move(request), backend_.engine, began, began + *timeout,
+                                                parent ? parent->trace : TraceId(),
+                                                /*trace=*/nullptr});
+  call->trace = BeginTrace(endpoint, call->request, parent);
   if (call->trace != nullptr) {
     call->trace_id = call->trace->id();
     call->queued_ns = SteadyNanos();
+    if (endpoint.takes_body) {
+      call->trace->Add("receive", Trace::kRoot, call->request.auth_ended_ns, call->queued_ns);
+    }
   }
   const auto run = [this, call, done = std::move(done)](const absl::Status& admitted) { done(Run(*call, admitted)); };
   backend_.submit(endpoint.lane, call->deadline, run);
+}
+
+HttpAnswer RestApi::Refuse(const Endpoint& endpoint, const HttpRequest& request, const absl::Status& status) {
+  // Nobody without a valid key sends spans, and no call has a trace while the server starts.
+  if (request.caller.principal != nullptr && !absl::IsUnavailable(status)) {
+    const std::optional<TraceParent> parent = ParseTraceParent(HeaderOf(request, "traceparent"));
+    EndTrace(endpoint, request, BeginTrace(endpoint, request, parent), status.code());
+  }
+  return RestRefusal(status, absl::ZeroDuration());
+}
+
+std::unique_ptr<Trace> RestApi::BeginTrace(const Endpoint& endpoint, const HttpRequest& request,
+                                           const std::optional<TraceParent>& parent) const {
+  if (options_.tracer == nullptr) return nullptr;
+  LC_DCHECK(request.auth_began_ns > 0 && request.auth_ended_ns >= request.auth_began_ns);
+  std::unique_ptr<Trace> trace = options_.tracer->Begin(parent, endpoint.name, request.auth_began_ns);
+  if (trace != nullptr) trace->Add("auth", Trace::kRoot, request.auth_began_ns, request.auth_ended_ns);
+  return trace;
+}
+
+void RestApi::EndTrace(const Endpoint& endpoint, const HttpRequest& request, std::unique_ptr<Trace> trace,
+                       absl::StatusCode code) const {
+  if (trace == nullptr) return;
+  trace->Set(Trace::kRoot, "rpc.method", std::string(endpoint.name));
+  const auto collection = request.parameters.find("collection");
+  if (collection != request.parameters.end()) {
+    trace->Set(Trace::kRoot, "db.collection.name", collection->second);
+  }
+  options_.tracer->End(std::move(trace), code);
 }
 
 HttpAnswer RestApi::Run(Call& call, const absl::Status& admitted) {
@@ -181,14 +216,7 @@ HttpAnswer RestApi::Run(Call& call, const absl::Status& admitted) {
   const absl::StatusOr<std::string> result = admitted.ok() ? Answer(call) : admitted;
   const absl::Duration took = absl::Now() - call.began;
   if (options_.observe) options_.observe(call.endpoint.name, result.status(), took, call.trace_id);
-  if (call.trace != nullptr) {
-    call.trace->Set(Trace::kRoot, "rpc.method", std::string(call.endpoint.name));
-    const auto collection = call.request.parameters.find("collection");
-    if (collection != call.request.parameters.end()) {
-      call.trace->Set(Trace::kRoot, "db.collection.name", collection->second);
-    }
-    options_.tracer->End(std::move(call.trace), result.status().code());
-  }
+  EndTrace(call.endpoint, call.request, std::move(call.trace), result.status().code());
   return result.ok() ? RestAnswer(*result, took) : RestRefusal(result.status(), took);
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,14 @@ class RestApi {
   };
 
   void Begin(const Endpoint& endpoint, HttpRequest request, Done done);
+  // The answer to a call that the gate refuses.
+  HttpAnswer Refuse(const Endpoint& endpoint, const HttpRequest& request, const absl::Status& status);
+  // The trace of a call, from the check of its caller on; null: it has none.
+  std::unique_ptr<Trace> BeginTrace(const Endpoint& endpoint, const HttpRequest& request,
+                                    const std::optional<TraceParent>& parent) const;
+  // Null is fine.
+  void EndTrace(const Endpoint& endpoint, const HttpRequest& request, std::unique_ptr<Trace> trace,
+                absl::StatusCode code) const;
   HttpAnswer Run(Call& call, const absl::Status& admitted);
   absl::StatusOr<std::string> Answer(const Call& call);
 

@@ -24,10 +24,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     trace_ = core_->BeginTrace(call_, method_, &context_);
     absl::StatusOr<Caller> caller = Admit();
     if (!caller.ok()) {
-      // Nobody without a valid key sends spans. The log then has the caller's id, or none.
-      context_.trace = nullptr;
-      context_.trace_id = {};
-      trace_.reset();
+      if (context_.caller.empty()) DropTrace();
       return End(caller.status());
     }
     const absl::Status entered = core_->Enter();
@@ -69,6 +66,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::StatusOr<Caller> Admit() {
     const Span auth(context_.trace, "auth");
     return core_->gate().Admit(call_, method_, &context_);
+  }
+  // Nobody without a valid key sends spans. The log then has the caller's id, or none.
+  void DropTrace() {
+    context_.trace = nullptr;
+    context_.trace_id = {};
+    trace_.reset();
   }
 
   RpcCore* const core_;

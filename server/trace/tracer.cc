@@ -54,17 +54,18 @@ Tracer::Tracer(TracerOptions options) : options_(std::move(options)) {
 
 Tracer::~Tracer() { Stop(); }
 
-std::unique_ptr<Trace> Tracer::Begin(const std::optional<TraceParent>& parent, std::string_view method) {
+std::unique_ptr<Trace> Tracer::Begin(const std::optional<TraceParent>& parent, std::string_view method,
+                                     int64_t began_ns) {
   if (options_.endpoint.empty()) return nullptr;
   constexpr uint64_t kFirstSpanMax = INT64_MAX;
   if (parent) {
     if (!parent->sampled) return nullptr;
-    return std::make_unique<Trace>(method, parent->trace, parent->span, (RandomNumber() & kFirstSpanMax) | 1);
+    return std::make_unique<Trace>(method, parent->trace, parent->span, (RandomNumber() & kFirstSpanMax) | 1, began_ns);
   }
   // A number of its own: others sample by the digits of the id, which must not depend on our share.
   if (static_cast<double>(RandomNumber() >> 11) * 0x1p-53 >= options_.sample_share) return nullptr;
   const TraceId id = {RandomNumber() | 1, RandomNumber()};
-  return std::make_unique<Trace>(method, id, 0, (RandomNumber() & kFirstSpanMax) | 1);
+  return std::make_unique<Trace>(method, id, 0, (RandomNumber() & kFirstSpanMax) | 1, began_ns);
 }
 
 void Tracer::End(std::unique_ptr<Trace> trace, absl::StatusCode code) {

@@ -56,9 +56,10 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  // The trace of a call that begins now; null: it has none. A caller's `traceparent` decides by its flag, and else the
-  // share. `method` must be a literal.
-  std::unique_ptr<Trace> Begin(const std::optional<TraceParent>& parent, std::string_view method);
+  // The trace of a call; null: it has none. A caller's `traceparent` decides by its flag, and else the share. `method`
+  // must be a literal. `began_ns`: time of the steady clock at which the call began; 0: now. REQUIRES: `began_ns` is 0
+  // or has passed.
+  std::unique_ptr<Trace> Begin(const std::optional<TraceParent>& parent, std::string_view method, int64_t began_ns = 0);
   // Ends the root and hands the trace to the exporter, without a wait. Null is fine.
   void End(std::unique_ptr<Trace> trace, absl::StatusCode code);
   TraceFigures figures() const;

@@ -79,6 +79,17 @@ TEST(Trace, SpansKnowTheirParentsAttributesAndTimes) {
                                   Trace::Value(std::string(Trace::kTextBytesMax, 'x'))));
 }
 
+TEST(Trace, ACallMayHaveBegunBeforeItsTrace) {
+  const int64_t began = SteadyNanos();
+  Trace trace("call", kId, 0, 1, began);
+  trace.Add("auth", Trace::kRoot, began, began + 1);
+  trace.End(Trace::kRoot);
+  const Trace::Contents contents = trace.Take();
+  ASSERT_EQ(contents.spans.size(), 2u);
+  EXPECT_EQ(contents.spans[0].began_ns, began);
+  EXPECT_EQ(trace.WallNanosOf(contents.spans[1].ended_ns), trace.WallNanosOf(contents.spans[0].began_ns) + 1);
+}
+
 TEST(Trace, SpansBeyondTheBoundAreCountedAndTheirChildrenGoToTheRoot) {
   Trace trace("call", kId, 0, 1);
   for (size_t i = 1; i < Trace::kSpansMax; ++i) Span(&trace, "leg").Set("generation", i);
