@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/json_depth.h"
+#include "base/ordered_json.h"
 #include "base/status.h"
 
 namespace lightcone {
@@ -33,9 +34,8 @@ absl::StatusOr<ordered_json> ReadSealed(const std::string& path) {
 }
 
 absl::StatusOr<ordered_json> ParseSealed(std::string_view text, std::string_view path) {
-  const ordered_json file = JsonNestsDeeper(text, kDepthMax)
-                                ? ordered_json(ordered_json::value_t::discarded)
-                                : ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const ordered_json file =
+      JsonNestsDeeper(text, kDepthMax) ? ordered_json(ordered_json::value_t::discarded) : ParseOrderedJson(text);
   const bool sealed = file.is_object() && file.contains("crc32c") && file["crc32c"].is_number_unsigned() &&
                       file.contains("content") && file["content"].is_object();
   if (!sealed || file["crc32c"].get<uint64_t>() != Crc32c(TextOf(file["content"]))) {

@@ -55,7 +55,7 @@ std::string Report::Json() const {
                     {"peer_value", f.peer_value},
                     {"ratio", f.ratio},
                     {"goal", f.goal},
-                    {"met", f.met},
+                    {"met", f.goal.empty() ? nlohmann::json() : nlohmann::json(f.met)},
                     {"spread", f.spread}});
   }
   return list.dump(2) + "\n";

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/dcheck.h"
+#include "base/status.h"
 
 namespace lightcone {
 namespace {
@@ -17,19 +18,25 @@ bool SetUpCurl() {
 
 CurlEasy MakeCurlEasy() { return CurlEasy(SetUpCurl() ? curl_easy_init() : nullptr); }
 
-void SetCommonOptions(CURL* easy, const std::string& url, const std::string& schemes) {
+absl::Status SetText(CURL* easy, CURLoption option, const std::string& text) {
+  const CURLcode set = curl_easy_setopt(easy, option, text.c_str());
+  if (set == CURLE_OK) return absl::OkStatus();
+  return Internal(StrCat("libcurl does not take an option of a request: ", curl_easy_strerror(set)));
+}
+
+absl::Status SetCommonOptions(CURL* easy, const std::string& url, const std::string& schemes) {
   LC_DCHECK(easy != nullptr);
   curl_easy_reset(easy);
-  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
-  [[maybe_unused]] const CURLcode known = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, schemes.c_str());
-  LC_DCHECK(known == CURLE_OK);
+  LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_URL, url));
+  LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_PROTOCOLS_STR, schemes));
+  LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_PROXY, ""));
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
   curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   // A request that is given up does not wait for the look-up of its name, whose thread ends by itself.
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+  return absl::OkStatus();
 }
 
 bool HasBody(std::string_view method) { return method == "PUT" || method == "POST"; }

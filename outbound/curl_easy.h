@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace lightcone {
 
 struct FreeCurlEasy {
@@ -24,10 +26,14 @@ using CurlHeaders = std::unique_ptr<curl_slist, FreeCurlHeaders>;
 // Sets libcurl up where that has not happened. Null: libcurl cannot be set up.
 CurlEasy MakeCurlEasy();
 
+// Sets an option of text, which libcurl copies. INTERNAL: libcurl does not take it, or there is no memory; without the
+// option the request would be another one.
+absl::Status SetText(CURL* easy, CURLoption option, const std::string& text);
+
 // Replaces all options of the handle by those of every request: no redirect is followed, no proxy and no .netrc are
-// used, HTTP/1.1 is spoken, and no scheme but `schemes`, which commas part.
-// REQUIRES: `easy` is not null, and libcurl knows each of the schemes.
-void SetCommonOptions(CURL* easy, const std::string& url, const std::string& schemes);
+// used, HTTP/1.1 is spoken, and no scheme but `schemes`, which commas part. Errors as SetText: also of a scheme that
+// libcurl does not know. REQUIRES: `easy` is not null.
+absl::Status SetCommonOptions(CURL* easy, const std::string& url, const std::string& schemes);
 
 // Whether a request of the method sends a body: PUT and POST.
 bool HasBody(std::string_view method);

@@ -60,7 +60,7 @@ absl::StatusOr<OutboundReply> OutboundClient::Send(const OutboundRequest& reques
   const CurlHeaders headers = MakeCurlHeaders(lines);
   BoundedBody body{
       .text = {}, .bytes_max = request.answer_bytes_max, .long_answer = request.long_answer, .refused = false};
-  SetCommonOptions(easy, request.url, request.schemes);
+  LC_RETURN_IF_ERROR(SetCommonOptions(easy, request.url, request.schemes));
   SetMethod(easy, request.method, request.body);
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers.get());
   if (request.connect_limit < absl::InfiniteDuration()) {

@@ -272,9 +272,12 @@ void AddEncoder(std::vector<Option>* out) {
       [](ServerConfig& c, double v) { c.engine.encoder_linger = absl::Seconds(v); }, 0, 10,
       {"seconds", "Time that a batch waits for further inputs before it is embedded.",
        "0 for the lowest latency of single queries."}));
-  out->push_back(Whole("encoder.queue_max", FIELD(engine.encoder_queue_max), 1, 1'000'000,
-                       {"inputs", "Inputs that may wait to be embedded; more are answered RESOURCE_EXHAUSTED.",
-                        "Lower it when late answers are useless."}));
+  out->push_back(
+      Whole("encoder.queue_max", FIELD(engine.encoder_queue_max), 1, 1'000'000,
+            {"inputs",
+             "Inputs that may wait to be embedded; more are answered RESOURCE_EXHAUSTED. Those of a backfill by "
+             "an endpoint do not count.",
+             "Lower it when late answers are useless."}));
   out->push_back(Whole("encoder.pixels_max", FIELD(engine.encoder_pixels_max), 1, int64_t{1} << 50,
                        {"pixels",
                         "Pixels of the images of all calls in flight that are embedded; a call with more is answered "

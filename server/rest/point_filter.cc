@@ -386,6 +386,11 @@ absl::StatusOr<std::string> PayloadPathFrom(const std::string& path, std::string
       return NotSupported(field, StrCat("'", path.substr(0, 60), "' has an index; '[]' goes through all elements"));
     }
     ++i;
+    const bool behind_key = !out.empty() && out.back() != '.';
+    const bool at_end = i + 1 >= path.size() || path[i + 1] == '.' || path[i + 1] == '[';
+    if (!behind_key || !at_end) {
+      return InvalidField(field, StrCat("'", path.substr(0, 60), "'"), "a key with '[]' at its end alone");
+    }
   }
   return out;
 }

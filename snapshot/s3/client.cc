@@ -12,6 +12,7 @@
 #include "base/dcheck.h"
 #include "base/exceptions.h"
 #include "base/status.h"
+#include "base/without_key.h"
 #include "snapshot/manifest.h"
 #include "snapshot/s3/xml.h"
 
@@ -155,12 +156,13 @@ CurlHeaders S3Client::HeadersFor(const Request& request) const {
   return MakeCurlHeaders(lines);
 }
 
-void S3Client::SetOptions(const Request& request, const std::string& url, curl_slist* headers, Transfer* transfer) {
+absl::Status S3Client::SetOptions(const Request& request, const std::string& url, curl_slist* headers,
+                                  Transfer* transfer) {
   CURL* const easy = easy_.get();
-  SetCommonOptions(easy, url, "http,https");
+  LC_RETURN_IF_ERROR(SetCommonOptions(easy, url, "http,https"));
   curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
   if (!options_.endpoint.ca_file.empty()) {
-    curl_easy_setopt(easy, CURLOPT_CAINFO, options_.endpoint.ca_file.c_str());
+    LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_CAINFO, options_.endpoint.ca_file));
   }
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, request.cleanup ? kCleanupMilliseconds : kRequestMilliseconds);
@@ -168,14 +170,14 @@ void S3Client::SetOptions(const Request& request, const std::string& url, curl_s
   // A store may be silent for minutes while it joins the parts of an upload.
   const absl::Duration stall = std::string_view(request.method) == "POST" ? 10 * options_.stall : options_.stall;
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(absl::ToInt64Seconds(stall))));
-  curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, StrCat("aws:amz:", options_.endpoint.region, ":s3").c_str());
-  curl_easy_setopt(easy, CURLOPT_USERNAME, options_.credentials.key_id.c_str());
-  curl_easy_setopt(easy, CURLOPT_PASSWORD, options_.credentials.secret.c_str());
+  LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_AWS_SIGV4, StrCat("aws:amz:", options_.endpoint.region, ":s3")));
+  LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_USERNAME, options_.credentials.key_id));
+  LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_PASSWORD, options_.credentials.secret));
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
   // A body in memory, which a further try sends again. A store may refuse it before it comes (100-continue).
   SetMethod(easy, request.method, request.body);
   // A range is no part of the signature.
-  if (request.taken > 0) curl_easy_setopt(easy, CURLOPT_RANGE, StrCat(request.taken, "-").c_str());
+  if (request.taken > 0) LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_RANGE, StrCat(request.taken, "-")));
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Transfer::TakeBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &Transfer::TakeHeader);
@@ -183,6 +185,7 @@ void S3Client::SetOptions(const Request& request, const std::string& url, curl_s
   curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, &Transfer::Look);
   curl_easy_setopt(easy, CURLOPT_XFERINFODATA, transfer);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<S3Client::Reply> S3Client::SendOnce(Request& request) {
@@ -192,7 +195,7 @@ absl::StatusOr<S3Client::Reply> S3Client::SendOnce(Request& request) {
   Transfer transfer{.easy = easy_.get(), .take = request.take, .skip = request.taken};
   if (!request.cleanup) transfer.cancelled = &options_.cancelled;
   const CurlHeaders headers = HeadersFor(request);
-  SetOptions(request, url, headers.get(), &transfer);
+  LC_RETURN_IF_ERROR(SetOptions(request, url, headers.get(), &transfer));
   const CURLcode result = curl_easy_perform(easy_.get());
   request.taken += transfer.taken;
   curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &transfer.reply.status);
@@ -240,11 +243,7 @@ std::string S3Client::Shown(std::string text) const {
   }
   const S3Credentials& own = options_.credentials;
   for (const std::string& word : {own.secret, own.session_token, own.key_id}) {
-    if (word.empty()) continue;
-    constexpr std::string_view kMark = "[key]";
-    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + kMark.size())) {
-      text.replace(at, word.size(), kMark);
-    }
+    text = WithoutKey(std::move(text), word);
   }
   text.resize(std::min(text.size(), kMessageBytesMax));  // last: half a key would not be found
   return text;

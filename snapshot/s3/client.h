@@ -83,7 +83,7 @@ class S3Client {
   explicit S3Client(S3ClientOptions options);
   absl::StatusOr<Reply> Send(Request& request);
   absl::StatusOr<Reply> SendOnce(Request& request);
-  void SetOptions(const Request& request, const std::string& url, curl_slist* headers, Transfer* transfer);
+  absl::Status SetOptions(const Request& request, const std::string& url, curl_slist* headers, Transfer* transfer);
   CurlHeaders HeadersFor(const Request& request) const;
   absl::Status Pause(int tries_made) const;
   absl::Status Refused(const Request& request, const Reply& reply) const;

@@ -5,7 +5,6 @@
 
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/endpoint_breaker.h"
-#include "server/engine/embed/endpoint_key.h"
 #include "tests/engine/endpoint_world.h"
 
 namespace lightcone::server {
@@ -38,15 +37,6 @@ TEST(EndpointBreaker, LetsOneTrialThroughWhateverEarlierRequestsSayMeanwhile) {
   EXPECT_EQ(*breaker.Admit(rested + absl::Seconds(11)), Entry::kTrial);
   breaker.Note(Entry::kTrial, Outcome::kWorks, rested + absl::Seconds(11));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(*breaker.Admit(rested + absl::Seconds(11)), Entry::kUsual);
-}
-
-TEST(EndpointKeys, AreTakenOutOfATextWhereverTheyStand) {
-  EXPECT_EQ(WithoutKey("sk-1 is wrong: sk-1sk-1", "sk-1"), "[key] is wrong: [key][key]");
-  EXPECT_EQ(WithoutKey("no key", "sk-1"), "no key");
-  EXPECT_EQ(WithoutKey("no key", ""), "no key");
-  std::string keys, marks;
-  for (int i = 0; i < 1'000'000; ++i) keys += "k", marks += "[key]";
-  EXPECT_EQ(WithoutKey(keys, "k"), marks);
 }
 
 TEST_F(EndpointTest, TextsAreEmbeddedForItemsAndQueriesWithTheirPrefixes) {

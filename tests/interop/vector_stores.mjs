@@ -30,7 +30,8 @@ class Letters extends Embeddings {
 }
 
 after(async () => {
-  for (const name of ['js-langchain', 'js-llamaindex']) await new QdrantClient({url}).deleteCollection(name);
+  const client = new QdrantClient({url});
+  await Promise.allSettled(['js-langchain', 'js-llamaindex'].map((name) => client.deleteCollection(name)));
 });
 
 test('LangChain: documents are added, found, spread and deleted', async () => {

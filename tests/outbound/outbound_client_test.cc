@@ -200,6 +200,7 @@ TEST_F(OutboundClientTest, ARedirectIsNotFollowed) {
 }
 
 TEST_F(OutboundClientTest, AProxyOfTheEnvironmentIsNotUsed) {
+  for (const char* const name : {"no_proxy", "NO_PROXY"}) ::unsetenv(name);  // else the proxy would be passed by
   ::setenv("http_proxy", "http://127.0.0.1:1", 1);
   const absl::StatusOr<OutboundReply> reply = client_.Send(RequestFor());
   ::unsetenv("http_proxy");

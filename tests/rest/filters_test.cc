@@ -112,6 +112,10 @@ TEST(RestFilter, BracketsInAQuotedKeyStayWhateverQuotesItHas) {
     EXPECT_EQ(*got, expected);
   }
   EXPECT_EQ(PayloadPathFrom(R"(a"[0])", "key").status().code(), absl::StatusCode::kUnimplemented);
+  // Brackets that join or precede keys would name another field.
+  for (const char* const path : {"a[]b", "[]a", "a.[]", R"("a"[]b)"}) {
+    EXPECT_EQ(PayloadPathFrom(path, "key").status().code(), absl::StatusCode::kInvalidArgument) << path;
+  }
 }
 
 TEST(RestFilter, AConditionBesideIsEmptyIsNotLost) {

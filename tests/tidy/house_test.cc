@@ -162,7 +162,7 @@ TEST(House, ThirdPartiesStayInTheirRooms) {
       {"httplib", {}},  // the client of tests
       {"hwy/", {"geometry", "index"}},
       {"roaring/", {"index"}},
-      {"curl/", {"outbound", "server/engine", "server/trace", "snapshot"}},
+      {"curl/", {"outbound", "server/engine", "server/trace"}},
       {"openssl/", {"server/auth", "server/http", "snapshot"}},
   };
   for (const SourceFile& file : Sources()) {

@@ -22,7 +22,8 @@ constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of 
 constexpr int64_t kItemsATurnMin = 64, kItemsATurnMax = 16'384;
 constexpr absl::Duration kTurnBeginsMax = absl::Seconds(10);  // time after which a turn begins no batch
 constexpr absl::Duration kTurn = absl::Seconds(1);  // time that a turn should take; other collections wait for it
-// The same for an encoder of several callers: at a turn's end all of them wait for the last.
+// The same for an encoder that works on several calls at once, where no other collection waits: at a turn's end all
+// callers wait for the last.
 constexpr absl::Duration kLongTurn = absl::Seconds(3);
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // pause while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // pause until the rate allows more
@@ -62,18 +63,27 @@ void EmbedBackfills::RefreshSides() {
 absl::Duration EmbedBackfills::EmbedAll() {
   RefreshSides();
   absl::Duration pause = kIdle;
+  auto busy = std::count_if(sides_.begin(), sides_.end(), [](const auto& side) { return side.second.busy; });
   for (auto& [number, side] : sides_) {
-    const ServedPtr served = side.served.lock();
-    if (served == nullptr || MustWait(*served, side, absl::Now())) continue;
-    const absl::StatusOr<bool> more = EmbedSafely(*served, side);
-    if (more.ok() && *more) pause = kBusy;
-    if (more.ok() || absl::IsCancelled(more.status())) continue;
-    spdlog::warn("collection '{}': embedding stored inputs anew failed: {}", served->collection->name(),
-                 MessageOf(more.status()));
-    const int doublings = std::clamp(side.failures - 1, 0, kDoublingsMax);
-    side.next_try = absl::Now() + std::min(kRetryMax, context_.options.embed_retry * (1 << doublings));
+    if (side.busy) --busy;
+    side.busy = EmbedSide(side, /*alone=*/busy == 0);
+    if (!side.busy) continue;
+    ++busy;
+    pause = kBusy;
   }
   return pause;
+}
+
+bool EmbedBackfills::EmbedSide(Side& side, bool alone) {
+  const ServedPtr served = side.served.lock();
+  if (served == nullptr || MustWait(*served, side, absl::Now())) return false;
+  const absl::StatusOr<bool> more = EmbedSafely(*served, side, alone);
+  if (more.ok() || absl::IsCancelled(more.status())) return more.ok() && *more;
+  spdlog::warn("collection '{}': embedding stored inputs anew failed: {}", served->collection->name(),
+               MessageOf(more.status()));
+  const int doublings = std::clamp(side.failures - 1, 0, kDoublingsMax);
+  side.next_try = absl::Now() + std::min(kRetryMax, context_.options.embed_retry * (1 << doublings));
+  return false;
 }
 
 bool EmbedBackfills::MustWait(const Served& served, Side& side, absl::Time now) {
@@ -85,15 +95,15 @@ bool EmbedBackfills::MustWait(const Served& served, Side& side, absl::Time now) 
   return now < side.next_try && side.next_try - now <= kRetryMax;
 }
 
-absl::StatusOr<bool> EmbedBackfills::EmbedSafely(const Served& served, Side& side) {
+absl::StatusOr<bool> EmbedBackfills::EmbedSafely(const Served& served, Side& side, bool alone) {
   try {
-    return EmbedSome(served, side);
+    return EmbedSome(served, side, alone);
   } catch (...) {
     return StatusOfException();
   }
 }
 
-absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side) {
+absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side, bool alone) {
   const auto state = served.collection->state();
   const std::optional<BackfillRecord> backfill = served.backfill->record();
   const GenerationRecord* const generation = EmbedsHere(*state, *served.backfill, backfill);
@@ -112,14 +122,15 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side)
   const auto round = static_cast<int64_t>(side.encoder->inputs_at_once() * side.encoder->callers());
   const int64_t most = std::clamp(side.rounds * round, kItemsATurnMin, kItemsATurnMax);
   // Searches that may not become slow are looked at between turns.
-  const bool several = side.encoder->callers() > 1;
-  const absl::Duration turn_time = several && backfill->p99_ms_max <= 0 ? kLongTurn : kTurn;
-  // Several callers are busy with what comes in the time of a turn.
-  const absl::Duration burst = several ? turn_time : Pace::kBurst;
+  const bool several = side.encoder->requests() > 1;
+  const absl::Duration turn_time = several && alone && backfill->p99_ms_max <= 0 ? kLongTurn : kTurn;
+  // Several requests are busy with what comes in the time of a turn.
+  const absl::Duration burst = several ? kTurn : Pace::kBurst;
   const int64_t wanted = side.pace.Take(now, backfill->embed_rate, most, burst);
   if (wanted == 0) return true;
   LC_ASSIGN_OR_RETURN(const EmbedTurn turn,
                       served.backfill->TakeEmbeddable(static_cast<size_t>(wanted), context_.options.embed_pass_pause));
+  side.pace.GiveBack(wanted - static_cast<int64_t>(turn.items.size()));
   std::vector<AsideItem> failed;
   const absl::Cleanup finish = [&] { served.backfill->FinishEmbedding(turn, std::move(failed)); };
   // Unless another generation's backfill has begun meanwhile.
@@ -133,7 +144,7 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side)
 }
 
 void EmbedBackfills::Side::AdaptRounds(absl::Duration took, absl::Duration wanted, bool ok, bool may_grow) {
-  if (!ok || took > 2 * wanted) {
+  if (!ok || took > 1.5 * wanted) {
     rounds = std::max<int64_t>(1, rounds / 2);
   } else if (took < wanted / 2 && may_grow) {
     rounds *= took < wanted / 4 ? 4 : 2;

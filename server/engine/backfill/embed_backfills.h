@@ -40,6 +40,7 @@ class EmbedBackfills {
     std::weak_ptr<const Served> served;  // A drop does not wait for the turns of others.
     Pace pace;
     absl::Time next_try = absl::InfinitePast();
+    bool busy = false;                           // whether the last turn had items
     std::unique_ptr<InputsEncoder> encoder;      // nullptr: none is needed now
     uint32_t generation = 0;                     // generation of the encoder
     int64_t rounds = 1;                          // batches that each caller of the encoder has in a turn
@@ -76,9 +77,11 @@ class EmbedBackfills {
   // Whether a failure delays the next try. What a start of the backfill changed is tried at once. A clock that was set
   // back makes nobody wait longer.
   static bool MustWait(const Served& served, Side& side, absl::Time now);
-  // A few items of a collection's backfill; whether there are more.
-  absl::StatusOr<bool> EmbedSome(const Served& served, Side& side);
-  absl::StatusOr<bool> EmbedSafely(const Served& served, Side& side);  // What it throws becomes its status.
+  // One turn of a collection, unless a failure delays it; whether it had items. `alone`: no other collection has any.
+  bool EmbedSide(Side& side, bool alone);
+  // A few items of a collection's backfill; whether there are more. `alone`: no other collection waits for a turn.
+  absl::StatusOr<bool> EmbedSome(const Served& served, Side& side, bool alone);
+  absl::StatusOr<bool> EmbedSafely(const Served& served, Side& side, bool alone);  // What it throws is its status.
   // The items of a turn, by as many callers as the encoder serves at once. The first error.
   absl::Status EmbedItems(const Served& served, Side& side, const GenerationRecord& generation, const EmbedTurn& turn,
                           std::vector<AsideItem>* failed);

@@ -11,8 +11,8 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kRowsAtOnce = 256;
-constexpr size_t kTurnLooksMax = 4'096;  // most rows that one turn looks at, because leases wait for it
-constexpr size_t kAsideMax = 10'000;     // most items that are kept with a reason; beyond, embedding stops
+constexpr size_t kTurnLooksMax = 16'384;  // most rows that one turn looks at, because leases wait for it
+constexpr size_t kAsideMax = 10'000;      // most items that are kept with a reason; beyond, embedding stops
 constexpr size_t kAsideShown = 10;
 constexpr absl::Duration kAfterNothing = absl::Minutes(1);  // between passes
 

@@ -46,8 +46,10 @@ absl::StatusOr<PayloadPatch> PayloadPatch::Make(const ChangePayloadCall& call, i
   if (!call.payload_json.empty()) {
     LC_RETURN_IF_ERROR(CheckPayload(call.payload_json, payload_bytes_max, "payload_json"));
     patch.text_ = call.payload_json;
-    patch.object_ = ParseOrderedJson(call.payload_json);
-    patch.object_bytes_ = patch.object_.dump().size();
+    if (call.change == PayloadChange::kSet) {
+      patch.object_ = ParseOrderedJson(call.payload_json);
+      patch.object_bytes_ = patch.object_.dump().size();
+    }
     patch.bytes_added_ = call.payload_json.size() + call.key.size();
   }
   if (!call.key.empty()) {
@@ -73,7 +75,8 @@ absl::Status PayloadPatch::SetAt(std::span<const std::string> keys, OrderedJson*
   }
   // Each of these bytes is in the new payload's text. A long array takes the given object once an element, so that what
   // is too long must be refused before it fills the memory.
-  *bytes_left -= static_cast<int64_t>(keys.empty() ? object_bytes_ : keys[0].size());
+  constexpr size_t kAroundKey = 5;  // {"":}
+  *bytes_left -= static_cast<int64_t>(keys.empty() ? object_bytes_ : keys[0].size() + kAroundKey);
   if (*bytes_left < 0) {
     return InvalidField("payload_json", StrCat("more than ", payload_bytes_max_, " bytes long after the change"),
                         StrCat("at most ", payload_bytes_max_));
@@ -89,20 +92,27 @@ absl::StatusOr<std::string> PayloadPatch::Of(const ItemId& id, const std::string
       return std::string("{}");
     case PayloadChange::kOverwrite:
       return text_;
-    case PayloadChange::kDeleteKeys:
-      return kept_.Of(payload_json);
+    case PayloadChange::kDeleteKeys: {
+      std::string text = kept_.Of(payload_json);  // Numbers are written anew, and may become longer.
+      LC_RETURN_IF_ERROR(CheckChanged(text, id));
+      return text;
+    }
     case PayloadChange::kSet:
       break;
   }
   OrderedJson payload = ParseOrderedJson(payload_json);
-  if (!payload.is_object())
-    payload = OrderedJson::object();  // The write checked it: one that does not parse has no fields.
-  const std::string step = StrCat("item ", ToString(id));
+  // The write checked it: one that does not parse has no fields.
+  if (!payload.is_object()) payload = OrderedJson::object();
   int64_t bytes_left = payload_bytes_max_;
-  LC_RETURN_IF_ERROR(Annotate(SetAt(keys_, &payload, &bytes_left), step));
+  LC_RETURN_IF_ERROR(Annotate(SetAt(keys_, &payload, &bytes_left), StrCat("item ", ToString(id))));
   std::string text = payload.dump();
-  LC_RETURN_IF_ERROR(Annotate(CheckPayload(text, payload_bytes_max_, "payload_json"), step));
+  LC_RETURN_IF_ERROR(CheckChanged(text, id));
   return text;
+}
+
+absl::Status PayloadPatch::CheckChanged(const std::string& text, const ItemId& id) const {
+  return Annotate(CheckPayload(text, payload_bytes_max_, "payload_json"),
+                  StrCat("item ", ToString(id), ", after the change"));
 }
 
 }  // namespace lightcone::server

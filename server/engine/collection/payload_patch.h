@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/ordered_json.h"
 #include "server/engine/api/verb_types.h"
-#include "server/engine/filter/ordered_payload.h"
 #include "server/engine/filter/payload_path.h"
 #include "server/engine/filter/payload_selection.h"
 
@@ -24,13 +24,16 @@ class PayloadPatch {
   // Both name the item.
   absl::StatusOr<std::string> Of(const ItemId& id, const std::string& payload_json) const;
 
-  // Most bytes by which the change makes a payload longer.
+  // Bytes by which the change makes a payload longer, of each array's element that the key leads to.
   size_t bytes_added() const { return bytes_added_; }
 
  private:
   // Sets the keys in the objects that the path leads to, by keys of objects and by every element of arrays.
   // INVALID_ARGUMENT where the new payload would have more than `bytes_left` bytes by these alone.
   absl::Status SetAt(std::span<const std::string> keys, OrderedJson* at, int64_t* bytes_left) const;
+
+  // Of the text of an item's new payload.
+  absl::Status CheckChanged(const std::string& text, const ItemId& id) const;
 
   PayloadChange change_ = PayloadChange::kSet;
   int64_t payload_bytes_max_ = 0;

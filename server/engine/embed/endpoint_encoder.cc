@@ -1,11 +1,14 @@
 #include "server/engine/embed/endpoint_encoder.h"
 
 #include <algorithm>
+#include <exception>
 #include <random>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/dcheck.h"
+#include "base/exceptions.h"
 #include "base/retry_after.h"
 #include "base/status.h"
 #include "base/utf8.h"
@@ -20,6 +23,8 @@ namespace {
 constexpr absl::Duration kEndpointPoll = absl::Milliseconds(20);  // pause between looks for a caller that is gone
 constexpr size_t kBatchBytesMax = 8 << 20;  // bytes of the texts of one request, but one text at least
 constexpr int kRefusalsMax = 24;            // refused requests of one batch
+// Time that a backfill's texts wait behind documents. All backfills of the server wait with it.
+constexpr absl::Duration kBackfillPatience = absl::Seconds(1);
 constexpr absl::Duration kEndpointConnectLimit = absl::Seconds(10);  // limit for the connection of a request
 
 absl::Status EndpointStopped() { return Unavailable("the encoder's endpoint is not served any more"); }
@@ -125,6 +130,7 @@ absl::Status EndpointEncoder::EmbedPiece(std::span<const std::string> texts, Emb
     tickets.push_back(std::make_shared<Ticket>());
     tickets.back()->text = (is_query ? endpoint_.query_prefix : endpoint_.document_prefix) + text;
     tickets.back()->deadline = context.deadline;
+    tickets.back()->since = absl::Now();
   }
   absl::MutexLock lock(&mu_);
   const auto waiting = static_cast<int64_t>(Waiting());
@@ -163,7 +169,18 @@ absl::Status EndpointEncoder::Await(const Tickets& tickets, const CallContext& c
 
 void EndpointEncoder::StartThread() {
   if (stopping_ || idle_ > 0 || threads_.size() >= static_cast<size_t>(endpoint_.concurrency)) return;
-  threads_.push_back(starter_->Start([this] { Work(); }));
+  threads_.reserve(static_cast<size_t>(endpoint_.concurrency));  // before there is a thread that could not be kept
+  try {
+    threads_.push_back(starter_->Start([this] { Work(); }));
+  } catch (const std::exception&) {
+    if (threads_.empty()) throw;  // Else those that run take the texts.
+  }
+}
+
+bool EndpointEncoder::BackfillIsDue() const {
+  const auto& texts = queues_[static_cast<size_t>(EmbedRole::kBackfill)];
+  return !texts.empty() && backfill_requests_ == 0 && queues_[static_cast<size_t>(EmbedRole::kQuery)].empty() &&
+         absl::Now() - texts.front()->since > kBackfillPatience;
 }
 
 size_t EndpointEncoder::Ready() const {
@@ -174,7 +191,7 @@ size_t EndpointEncoder::Ready() const {
 EndpointEncoder::Taken EndpointEncoder::TakeBatch() {
   Taken batch;
   if (Ready() == 0) return batch;
-  batch.of_backfill = Waiting() == 0;
+  batch.of_backfill = Waiting() == 0 || BackfillIsDue();
   size_t bytes = 0;
   for (const EmbedRole role : {EmbedRole::kQuery, EmbedRole::kDocument, EmbedRole::kBackfill}) {
     auto& queue = QueueOf(role);
@@ -211,14 +228,21 @@ void EndpointEncoder::Work() {
   }
 }
 
-void EndpointEncoder::RunBatch(OutboundClient& client, const Tickets& tickets) {
+EmbeddedInputs EndpointEncoder::Ask(OutboundClient& client, const Tickets& tickets) {
   EmbeddedInputs outputs;
   absl::StatusOr<std::string> key = ReadEndpointKey(endpoint_, options_.endpoints);
-  if (key.ok()) {
-    Batch batch{&client, *std::move(key)};
-    AskParts(batch, tickets, &outputs);
-  } else {
-    outputs.resize(tickets.size(), key.status());
+  if (!key.ok()) return EmbeddedInputs(tickets.size(), key.status());
+  Batch batch{&client, *std::move(key)};
+  AskParts(batch, tickets, &outputs);
+  return outputs;
+}
+
+void EndpointEncoder::RunBatch(OutboundClient& client, const Tickets& tickets) {
+  EmbeddedInputs outputs;
+  try {
+    outputs = Ask(client, tickets);
+  } catch (...) {
+    outputs.assign(tickets.size(), StatusOfException());
   }
   absl::MutexLock lock(&mu_);
   for (size_t i = 0; i < tickets.size(); ++i) {
@@ -291,6 +315,8 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<
                                                         EndpointBreaker::Entry entry, const std::string& body,
                                                         absl::Time deadline, absl::Duration* pause) {
   using Outcome = EndpointBreaker::Outcome;
+  Outcome outcome = Outcome::kUnknown;
+  const absl::Cleanup note = [&] { breaker_.Note(entry, outcome, absl::Now()); };  // also where something is thrown
   *pause = absl::ZeroDuration();
   const absl::Duration left = deadline - absl::Now();
   OutboundRequest request = MakeEndpointRequest(endpoint_, batch.key, body);
@@ -299,31 +325,27 @@ absl::StatusOr<EmbeddedInputs> EndpointEncoder::AskOnce(Batch& batch, std::span<
   request.cancelled = [&] { return GivenUp(tickets); };
   absl::StatusOr<OutboundReply> reply = batch.client->Send(request);
   if (!reply.ok()) reply = Annotate(reply.status(), endpoint_.Name());
-  const absl::Time now = absl::Now();
-  if (absl::IsCancelled(reply.status())) {
-    breaker_.Note(entry, Outcome::kUnknown, now);
-    return EndpointStopped();
-  }
+  if (absl::IsCancelled(reply.status())) return EndpointStopped();
   if (absl::IsDeadlineExceeded(reply.status())) {  // Whether the endpoint is slow, or the call in a hurry.
     const bool in_a_hurry = left < endpoint_.timeout;
-    breaker_.Note(entry, in_a_hurry ? Outcome::kUnknown : Outcome::kFailed, now);
     if (in_a_hurry) return reply.status();
+    outcome = Outcome::kFailed;
     return Unavailable(
         StrCat(MessageOf(reply.status()), ", ", absl::FormatDuration(endpoint_.timeout), " (timeout_s)"));
   }
   if (!reply.ok()) {
     const bool too_long = absl::IsResourceExhausted(reply.status());
-    breaker_.Note(entry, too_long ? Outcome::kWorks : Outcome::kFailed, now);
+    outcome = too_long ? Outcome::kWorks : Outcome::kFailed;
     return too_long ? Internal(MessageOf(reply.status())) : reply.status();
   }
   if (reply->status != 200) {
-    breaker_.Note(entry, reply->status >= 500 ? Outcome::kFailed : Outcome::kWorks, now);
+    outcome = reply->status >= 500 ? Outcome::kFailed : Outcome::kWorks;
     *pause = reply->retry_after.value_or(absl::ZeroDuration());
     const absl::Status refused = Annotate(StatusOfReply(*reply, batch.key), endpoint_.Name());
     return *pause > absl::ZeroDuration() ? WithRetryAfter(refused, *pause) : refused;
   }
   absl::StatusOr<EmbeddedInputs> answered = DecodeEndpointAnswer(reply->body, tickets.size(), dimension_);
-  breaker_.Note(entry, answered.ok() ? Outcome::kWorks : Outcome::kFailed, now);
+  outcome = answered.ok() ? Outcome::kWorks : Outcome::kFailed;
   // An answer that is wrong as a whole says nothing of any text, as one that did not come.
   if (!answered.ok()) return Unavailable(StrCat(endpoint_.Name(), ": ", MessageOf(answered.status())));
   for (auto& output : *answered) {

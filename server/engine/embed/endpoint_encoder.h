@@ -61,8 +61,8 @@ class EndpointEncoder {
  private:
   // A text that waits; shared, because a caller may leave before it is served.
   struct Ticket {
-    std::string text;  // with its prefix
-    absl::Time deadline;
+    std::string text;               // with its prefix
+    absl::Time deadline, since;     // The second: the time at which it began to wait.
     std::atomic<bool> left{false};  // The caller has gone.
     absl::StatusOr<std::vector<float>> output;
     bool done = false;
@@ -92,10 +92,13 @@ class EndpointEncoder {
   size_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return queues_[0].size() + queues_[1].size(); }
   // Texts of which the next request may be made.
   size_t Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The texts of the next request: queries, then documents; where there are none, a backfill's.
+  // Whether a backfill's text has waited so long that a request of it goes before documents.
+  bool BackfillIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The texts of the next request: queries, then documents; where there are none, or one is due, a backfill's.
   Taken TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Work();
   void RunBatch(OutboundClient& client, const Tickets& tickets) ABSL_LOCKS_EXCLUDED(mu_);
+  EmbeddedInputs Ask(OutboundClient& client, const Tickets& tickets);
   // Asks for the texts together, and for halves of them where the endpoint refuses one.
   void AskParts(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets, EmbeddedInputs* outputs);
   absl::StatusOr<EmbeddedInputs> AskPatiently(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets);

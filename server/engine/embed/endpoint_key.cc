@@ -10,7 +10,6 @@ namespace lightcone::server {
 namespace {
 
 constexpr int64_t kKeyFileBytesMax = 16 << 10;
-constexpr std::string_view kMark = "[key]";
 
 absl::StatusOr<std::string> KeyIn(std::string text, const std::string& place) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
@@ -34,17 +33,6 @@ absl::StatusOr<std::string> ReadEndpointKey(const EndpointManifest& endpoint, co
   absl::StatusOr<std::string> text = ReadFile(options.keys_folder + "/" + endpoint.key_file, kKeyFileBytesMax);
   if (!text.ok()) return FailedPrecondition(place + " cannot be read");
   return KeyIn(*std::move(text), place);
-}
-
-std::string WithoutKey(std::string text, const std::string& key) {
-  if (key.empty()) return text;
-  std::string out;
-  size_t begin = 0;
-  for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, begin)) {
-    out.append(text, begin, at - begin).append(kMark);
-    begin = at + key.size();
-  }
-  return out.append(text, begin);
 }
 
 }  // namespace lightcone::server

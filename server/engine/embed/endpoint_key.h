@@ -13,7 +13,4 @@ namespace lightcone::server {
 // Threads: safe, while nobody changes the environment.
 absl::StatusOr<std::string> ReadEndpointKey(const EndpointManifest& endpoint, const EndpointOptions& options);
 
-// `text` with a mark in place of the key.
-std::string WithoutKey(std::string text, const std::string& key);
-
 }  // namespace lightcone::server

@@ -9,8 +9,8 @@
 #include "base/dcheck.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "base/without_key.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/embed/endpoint_key.h"
 
 namespace lightcone::server {
 namespace {

@@ -16,6 +16,7 @@ class InputsEncoder {
   virtual ~InputsEncoder() = default;
 
   virtual size_t callers() const { return 1; }
+  virtual size_t requests() const { return 1; }         // calls that it works on at once, at most callers()
   virtual size_t inputs_at_once() const { return 64; }  // inputs that one call should bring
 
   // One an input (form of raw_input.h), in order: a vector before the clip, or why this input gets none. The outer

@@ -67,6 +67,7 @@ class StoredTexts : public InputsEncoder {
 
   // More than requests: the next texts are there when an answer comes, whose vectors are written meanwhile.
   size_t callers() const override { return requests_ + kCallersAhead; }
+  size_t requests() const override { return requests_; }
   size_t inputs_at_once() const override { return batch_size_; }
 
   absl::StatusOr<EmbeddedInputs> Embed(std::span<const std::string> inputs,

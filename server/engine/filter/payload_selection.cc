@@ -5,9 +5,9 @@
 #include <span>
 #include <utility>
 
+#include "base/ordered_json.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/filter/ordered_payload.h"
 #include "server/engine/filter/payload_field.h"
 
 namespace lightcone::server {
@@ -51,6 +51,8 @@ std::optional<SelectedJson> Included(SelectedJson& value, const Paths& paths) {
   if (AnyEnds(paths)) return std::move(value);
   if (value.is_object()) {
     SelectedJson some = SelectedJson::object();
+    // Grown step by step, the object would copy its values.
+    some.get_ref<SelectedJson::object_t&>().reserve(std::min(value.size(), paths.size()));
     for (auto& [key, below] : value.items()) {
       if (auto kept = Included(below, Below(paths, key))) some[key] = *std::move(kept);
     }
@@ -70,15 +72,15 @@ void Exclude(SelectedJson* value, const Paths& paths) {
   if (value->is_array()) {
     for (SelectedJson& element : *value) Exclude(&element, paths);
   } else if (value->is_object()) {
-    for (auto field = value->begin(); field != value->end();) {
-      const Paths below = Below(paths, field.key());
-      if (AnyEnds(below)) {
-        field = value->erase(field);
-        continue;
-      }
-      Exclude(&*field, below);
-      ++field;
+    SelectedJson::object_t kept;  // in one pass: each erasure would move all that follows
+    kept.reserve(value->size());
+    for (auto& [key, field] : value->get_ref<SelectedJson::object_t&>()) {
+      const Paths below = Below(paths, key);
+      if (AnyEnds(below)) continue;
+      Exclude(&field, below);
+      kept.emplace_back(key, std::move(field));
     }
+    *value = std::move(kept);
   }
 }
 

@@ -10,6 +10,12 @@
 #include "store/keys.h"
 
 namespace lightcone::server {
+namespace {
+
+// Bytes by which the changes of a group may make payloads longer, beyond what its jobs bring.
+constexpr size_t kGrownBytesMax = 256 << 20;
+
+}  // namespace
 
 WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, ProgressRecord* progress)
     : collection_(collection),
@@ -228,9 +234,18 @@ bool WriteGroup::IsWanted(const WriteJob& job, size_t i, const ItemRecord& head)
   return job.still_wanted && job.still_wanted(job.ids[i], read, head);
 }
 
+absl::StatusOr<std::string> WriteGroup::WithinGrowth(const std::string& from, std::string to) {
+  // A change within arrays gives its object once an element: the length of a job does not bound what it makes.
+  grown_ += to.size() - std::min(from.size(), to.size());
+  if (grown_ <= kGrownBytesMax) return to;
+  return ResourceExhausted(StrCat("changes make payloads longer by more than ", kGrownBytesMax,
+                                  " bytes together; change fewer items at a time"));
+}
+
 void WriteGroup::PlanPayloads(WriteJob* job) {
   std::vector<std::pair<size_t, std::string>> changed;  // place and new payload
   uint32_t found = 0;
+  const size_t grown_before = grown_;
   for (size_t i = 0; i < job->ids.size(); ++i) {
     const Head& head = heads_.find(keys::Item(number_, job->ids[i]))->second;
     if (!Lives(head)) {
@@ -241,11 +256,13 @@ void WriteGroup::PlanPayloads(WriteJob* job) {
     absl::StatusOr<std::string> payload = absl::UnknownError("");
     try {
       payload = job->new_payload(job->ids[i], head->payload_json);
+      if (payload.ok()) payload = WithinGrowth(head->payload_json, *std::move(payload));
     } catch (...) {  // Nothing of the job is planned yet: it fails alone.
       payload = StatusOfException();
     }
     if (!payload.ok()) {
       job->status = payload.status();
+      grown_ = grown_before;
       return;
     }
     ++found;

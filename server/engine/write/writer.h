@@ -65,7 +65,7 @@ struct WriteJob {
   // The payload of an item after a change; an error refuses the whole job. The writer calls it with the newest payload,
   // so that no change is lost. Empty: no change of payloads.
   std::function<absl::StatusOr<std::string>(const ItemId& id, const std::string& payload_json)> new_payload;
-  size_t bytes_added = 0;  // bytes by which each payload may grow
+  size_t bytes_added = 0;  // bytes by which each payload grows, and more where a key leads into arrays
   Durability durability = Durability::kDurable;
 
   // Owned by the writer from Submit on.

@@ -1,5 +1,6 @@
-#include "server/engine/filter/ordered_payload.h"
+#include "base/ordered_json.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/dcheck.h"
 
-namespace lightcone::server {
+namespace lightcone {
 namespace {
 
 // The members of one object, found by their keys. Members are added here alone while this lives.
@@ -19,14 +20,28 @@ class Members {
   explicit Members(OrderedJson* object) : members_(&object->get_ref<OrderedJson::object_t&>()) {}
 
   // The value of a key, null where the key is new. It stays where it is until the next call.
-  OrderedJson* Get(const std::string& key) {
+  OrderedJson* FindOrAdd(const std::string& key) {
     const size_t place = PlaceOf(key);
-    if (place == members_->size()) members_->emplace_back(key, OrderedJson());
+    if (place == members_->size()) {
+      if (place == members_->capacity()) Grow();
+      members_->emplace_back(key, OrderedJson());
+    }
     return &(*members_)[place].second;
   }
 
  private:
+  // operator[] of the map itself takes keys. The vector below it takes places.
+  using Container = OrderedJson::object_t::Container;
   static constexpr size_t kComparedMax = 16;  // keys of an object that is searched without a table
+
+  // By itself the vector would copy the values, however deep they are: a pair with a constant key may throw as it
+  // moves.
+  void Grow() {
+    Container more;
+    more.reserve(std::max<size_t>(1, 2 * members_->capacity()));
+    for (auto& [key, value] : *members_) more.emplace_back(key, std::move(value));
+    members_->swap(more);
+  }
 
   // The number of members where the key is new.
   size_t PlaceOf(const std::string& key) {
@@ -44,8 +59,6 @@ class Members {
     return places_->emplace(key, count).first->second;
   }
 
-  // operator[] of the map itself takes keys. The vector below it takes places.
-  using Container = OrderedJson::object_t::Container;
   Container* const members_;
   std::optional<absl::flat_hash_map<std::string, size_t>> places_;
 };
@@ -88,7 +101,7 @@ class Builder final : public OrderedJson::json_sax_t {
   OrderedJson* Put(OrderedJson value) {
     if (open_.empty()) return &(*root_ = std::move(value));
     if (open_.back().members) {
-      OrderedJson* const member = open_.back().members->Get(key_);
+      OrderedJson* const member = open_.back().members->FindOrAdd(key_);
       *member = std::move(value);
       return member;
     }
@@ -117,7 +130,7 @@ OrderedJson ParseOrderedJson(std::string_view text) {
 void SetMembers(const OrderedJson& from, OrderedJson* to) {
   LC_DCHECK(from.is_object() && to->is_object());
   Members members(to);
-  for (const auto& [key, value] : from.get_ref<const OrderedJson::object_t&>()) *members.Get(key) = value;
+  for (const auto& [key, value] : from.get_ref<const OrderedJson::object_t&>()) *members.FindOrAdd(key) = value;
 }
 
-}  // namespace lightcone::server
+}  // namespace lightcone
