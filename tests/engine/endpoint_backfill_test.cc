@@ -77,7 +77,7 @@ class EncoderCall {
   const std::vector<std::string> texts_;
   std::atomic<int> looks_{0};
   absl::StatusOr<EmbeddedInputs> result_;
-  std::thread thread_;
+  std::jthread thread_;  // the last member: it uses the others
 };
 
 // While the only request is at the endpoint, two texts of a backfill come, then a document and a query.
