@@ -14,4 +14,10 @@ std::string NumberText(double x) {
   return {text, std::to_chars(text, text + sizeof(text), x, format).ptr};
 }
 
+std::string PercentText(double share) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), 100 * share, std::chars_format::general, 3).ptr;
+  return std::string(text, end) + " %";
+}
+
 }  // namespace lightcone

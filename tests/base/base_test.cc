@@ -174,6 +174,14 @@ TEST(NumberText, HasTheFewestDigitsThatReadBackAsTheSameNumber) {
   }
 }
 
+TEST(PercentText, HasThreeDigits) {
+  EXPECT_EQ(PercentText(0), "0 %");
+  EXPECT_EQ(PercentText(0.5), "50 %");
+  EXPECT_EQ(PercentText(1.0 / 3), "33.3 %");
+  EXPECT_EQ(PercentText(0.009), "0.9 %");
+  EXPECT_EQ(PercentText(1), "100 %");
+}
+
 TEST(Utf8, IsCheckedToTheLetter) {
   for (const char* good : {"", "a", "\u00e9", "\u20ac", "\U0001f600", "\xf4\x8f\xbf\xbf"})
     EXPECT_TRUE(IsUtf8(good)) << good;

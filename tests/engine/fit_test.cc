@@ -254,6 +254,7 @@ TEST_F(Fitting, AValidationMixesItemsThatNoFitHasSeen) {
   ASSERT_NE(report, nullptr);
   EXPECT_EQ(report->pairs.at(0).common_items, static_cast<uint64_t>(kItems - 50 - fitted)) << "those held out";
   EXPECT_EQ(report->pairs.at(0).fitted_pairs, 0u);
+  EXPECT_FALSE(report->pairs.at(0).common_fitted);
   // Too few are held out of a small fit, and of one by somebody else nobody knows which.
   call.pairs_max = 100;
   call.width = 50;
@@ -271,6 +272,7 @@ TEST_F(Fitting, AValidationMixesItemsThatNoFitHasSeen) {
   ASSERT_NE(all, nullptr);
   EXPECT_EQ(all->pairs.at(0).common_items, static_cast<uint64_t>(kItems - 50));
   EXPECT_EQ(all->pairs.at(0).fitted_pairs, static_cast<uint64_t>((*engine_->ListAdapters("c"))[0].pairs));
+  EXPECT_TRUE(all->pairs.at(0).common_fitted) << "such items grant no pass by the adapter";
 }
 
 TEST_F(Fitting, AValidationMixesAllCommonItemsWhereAFitHeldTooFewOut) {
@@ -285,6 +287,7 @@ TEST_F(Fitting, AValidationMixesAllCommonItemsWhereAFitHeldTooFewOut) {
   ASSERT_NE(report, nullptr);
   EXPECT_EQ(report->pairs.at(0).common_items, 200u);
   EXPECT_EQ(report->pairs.at(0).fitted_pairs, static_cast<uint64_t>((*engine_->ListAdapters("c"))[0].pairs));
+  EXPECT_TRUE(report->pairs.at(0).common_fitted);
   EXPECT_FALSE(report->pairs.at(0).ways.at(0).mixture.empty());
 }
 

@@ -2,26 +2,12 @@
 #include "engine_testing.h"
 #include "server/engine/validation/validation.h"
 #include "server/engine/validation/verdict.h"
+#include "validation_reports.h"
 
 namespace lightcone::server {
 namespace {
 
 using Code = absl::StatusCode;
-
-PairReport PairWith(std::vector<WayReport> ways) {
-  PairReport pair;
-  pair.ways = std::move(ways);
-  return pair;
-}
-WayReport WayWith(AdapterMode mode, double map, double gain, double low, bool dips = false, bool in_reach = true) {
-  WayReport way;
-  way.way = mode;
-  way.in_reach = in_reach;
-  way.figures.map = {map, map, map, 100};
-  way.cmc1_gain = way.map_gain = {gain, low, gain, 100};
-  way.dips = dips;
-  return way;
-}
 
 TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
   PairReport pair =
@@ -71,98 +57,6 @@ TEST(Decide, AsksForTheNamedMeasureAloneAndOrdersWaysByIt) {
   EXPECT_EQ(pair.verdict, Verdict::kUncertain);
 }
 
-// A way that loses 0.1 in the whole gallery, and the gains of its mixtures by share.
-WayReport LosingWay(AdapterMode mode, std::vector<std::pair<double, double>> gains) {
-  WayReport way = WayWith(mode, 0.5, -0.1, -0.11);
-  for (const auto& [share, gain] : gains) {
-    ShareGains& at = way.by_share.emplace_back();
-    at.share = share;
-    at.cmc1_gain = at.map_gain = {gain, gain - 0.01, gain + 0.01, 100};
-  }
-  return way;
-}
-PairReport DecidedOf(std::vector<WayReport> ways, double embedded_share = 0, const GateMeasure& measure = {}) {
-  PairReport pair = PairWith(std::move(ways));
-  Decide(0.02, measure, &pair, embedded_share);
-  return pair;
-}
-std::optional<double> PassesFrom(WayReport way) { return DecidedOf({std::move(way)}).passes_from_share; }
-
-TEST(Decide, NamesTheFirstShareFromWhichOnAWayPassesAtEveryMeasuredOne) {
-  const auto from = [](std::vector<std::pair<double, double>> gains) {
-    return PassesFrom(LosingWay(AdapterMode::kNone, std::move(gains)));
-  };
-  EXPECT_EQ(from({{0, -0.1}, {0.25, -0.05}, {0.5, 0.01}, {0.75, 0.1}, {1, 0.2}}), 0.5);
-  EXPECT_EQ(from({{0, -0.1}, {0.25, 0.1}, {0.5, -0.05}, {0.75, 0.1}, {1, 0.2}}), 0.75) << "above the last failure";
-  EXPECT_EQ(from({{0, -0.1}, {0.5, -0.05}, {1, -0.01}}), std::nullopt) << "it passes nowhere";
-  EXPECT_EQ(from({{0, -0.1}, {0.5, 0.1}, {1, -0.01}}), std::nullopt) << "the whole backfill would be worse";
-  EXPECT_EQ(from({{0, 0.01}, {0.5, 0.1}, {1, 0.2}}), std::nullopt) << "the sample does not show the gallery's loss";
-  EXPECT_EQ(from({}), std::nullopt) << "no mixture was measured";
-}
-
-TEST(Decide, NamesNoShareWhereNothingEmbeddedAnewPasses) {
-  WayReport way = LosingWay(AdapterMode::kNone, {{0, 0.1}, {0.5, 0.2}, {1, 0.3}});
-  way.cmc1_gain = way.map_gain = {0.1, 0.05, 0.2, 100};
-  const PairReport pair = DecidedOf({way}, 0.5);
-  EXPECT_EQ(pair.verdict, Verdict::kPassed);
-  EXPECT_EQ(pair.judged_share, 0);
-  EXPECT_EQ(pair.passes_from_share, std::nullopt);
-}
-
-TEST(Decide, JudgesASharesMeasureIntervalAndDipsAsItJudgesAWay) {
-  WayReport way = LosingWay(AdapterMode::kNone, {{0, -0.1}, {0.25, 0.1}, {0.5, 0.1}, {1, 0.2}});
-  way.by_share[1].map_gain.low = -0.03;
-  EXPECT_EQ(PassesFrom(way), 0.5) << "the interval does not exclude a loss beyond the tolerance";
-  way.by_share[2].dips = true;
-  EXPECT_EQ(PassesFrom(way), 1.0);
-  way.by_share[2].dips = false;
-  way.in_reach = false;
-  EXPECT_EQ(PassesFrom(way), std::nullopt);
-  way.in_reach = true;
-  way.measure_gain = Estimate{-0.1, -0.2, 0, 100};
-  for (ShareGains& at : way.by_share) {
-    at.measure_gain = at.share < 1 ? Estimate{-0.1, -0.2, 0, 100} : Estimate{0.1, 0.05, 0.2, 100};
-  }
-  EXPECT_EQ(DecidedOf({way}, 0, *ParseGateMeasure("ndcg10")).passes_from_share, 1.0)
-      << "the named measure alone counts";
-}
-
-TEST(Decide, PassesAGalleryThatIsEmbeddedAnewToTheShareOfAWay) {
-  const std::vector<WayReport> ways = {
-      LosingWay(AdapterMode::kNone, {{0, -0.1}, {0.25, -0.1}, {0.5, -0.1}, {0.75, 0.1}, {1, 0.2}}),
-      LosingWay(AdapterMode::kQuery, {{0, -0.1}, {0.25, -0.1}, {0.5, 0.1}, {0.75, 0.1}, {1, 0.2}})};
-  PairReport pair = DecidedOf(ways, 0.25);
-  EXPECT_EQ(pair.verdict, Verdict::kWorse);
-  EXPECT_EQ(pair.judged_share, 0.25);
-  EXPECT_EQ(pair.passes_from_share, 0.5) << "the first of both";
-  EXPECT_NE(TextOf(pair).find("with 25 % of them embedded anew, as now, it does not pass either; it would pass from "
-                              "50 % of them embedded anew on"),
-            std::string::npos)
-      << TextOf(pair);
-  pair = DecidedOf(ways, 0.5);
-  EXPECT_EQ(pair.verdict, Verdict::kPassed);
-  EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
-  EXPECT_EQ(pair.judged_share, 0.5);
-  EXPECT_NE(TextOf(pair).find("passed by its query adapter, with 50 % of them embedded anew, as now"),
-            std::string::npos)
-      << TextOf(pair);
-}
-
-TEST(ValidationReport, NamesTheShareFromWhichOnAllPairsPass) {
-  ValidationReport report;
-  EXPECT_EQ(report.passes_from_share(), std::nullopt);
-  for (const double share : {0.75, 0.5}) {
-    PairReport& pair = report.pairs.emplace_back();
-    pair.verdict = Verdict::kWorse;
-    pair.passes_from_share = share;
-  }
-  EXPECT_EQ(report.passes_from_share(), 0.75);
-  report.pairs.emplace_back().verdict = Verdict::kUncertain;
-  EXPECT_EQ(report.passes_from_share(), std::nullopt) << "one pair passes at no share";
-  for (PairReport& pair : report.pairs) pair.verdict = Verdict::kPassed;
-  EXPECT_EQ(report.passes_from_share(), std::nullopt);
-}
-
 TEST(GateMeasureText, IsReadWithItsWeightsAndMistakesAreNamed) {
   EXPECT_FALSE(ParseGateMeasure("")->named());
   EXPECT_EQ(TextOf(GateMeasure()), "CMC@1 and mAP");
@@ -198,17 +92,6 @@ TEST(ValidationText, SaysSoWhereTheNewModelItselfIsNoBetter) {
   EXPECT_NE(TextOf(pair).find(says), std::string::npos) << "the named measure counts alone";
 }
 
-CollectionState StateOf(uint32_t generations) {
-  CollectionState state;
-  for (uint32_t g = 1; g <= generations; ++g) {
-    GenerationRecord record;
-    record.generation = g;
-    state.generations.push_back(record);
-  }
-  state.reach = Reach(state.generations, {});
-  return state;
-}
-
 TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
   CollectionState state = StateOf(2);
   ValidationReport report;
@@ -238,38 +121,6 @@ TEST(CheckCurrent, AComparisonWithWhatServedCountsWhileThatServes) {
                     {"against generation 1", "2 serves now"}));
   state.record.active_generation = 3;
   EXPECT_TRUE(CheckCurrent(state, progress, 3, report).ok()) << "it serves already";
-}
-
-TEST(EmbeddedShare, IsOfTheItemsThatTheOlderGenerationServesOrTheNewerOneTookOver) {
-  ProgressRecord progress;
-  EXPECT_EQ(EmbeddedShare(progress, 2, 1), 1) << "nothing is served by the older one";
-  progress.items = {{{1}, 10}, {{1, 2}, 10}, {{2}, 7}, {{1, 3}, 5}};
-  EXPECT_EQ(EmbeddedShare(progress, 2, 1), 0.4);
-  EXPECT_EQ(EmbeddedShare(progress, 3, 1), 1.0 / 3) << "of those that 2 took over, 3 meets none as items of 1";
-}
-
-TEST(CheckCurrent, AVerdictOfAShareHoldsWhileAboutAsMuchIsEmbeddedAnew) {
-  CollectionState state = StateOf(2);
-  state.record.active_generation = 1;
-  ValidationReport report;
-  report.passed = true;
-  PairReport& pair = report.pairs.emplace_back();
-  pair.item_generation = 1;
-  pair.verdict = Verdict::kPassed;
-  pair.judged_share = 0.6;
-  pair.passes_from_share = 0.5;
-  ProgressRecord progress;
-  const auto check = [&](uint64_t anew) {
-    progress.items = {{{1}, 1'000 - anew}, {{1, 2}, anew}};
-    return CheckCurrent(state, progress, 2, report);
-  };
-  EXPECT_TRUE(check(600).ok());
-  EXPECT_TRUE(check(900).ok());
-  EXPECT_TRUE(check(491).ok()) << "a hundredth may come in while an operator decides";
-  EXPECT_TRUE(Fails(check(480), Code::kFailedPrecondition,
-                    {"60 % of the items of generation 1", "48 % are now", "validate it again"}));
-  state.record.active_generation = 2;
-  EXPECT_TRUE(check(480).ok()) << "it serves already";
 }
 
 TEST(Decide, SaysWhyNoWayPasses) {
@@ -336,46 +187,6 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   EXPECT_EQ(decode_with("\"item\"", "\"both\"").status().code(), Code::kDataLoss);
   EXPECT_TRUE(Fails(decode_with("\"every_item\":true", "\"every_item\":1234"), Code::kDataLoss, {"pairs"}));
   EXPECT_TRUE(Fails(decode_with("\"missed\":0.25", "\"missed\":true"), Code::kDataLoss, {"pairs"}));
-}
-
-TEST(ValidationRecord, SharesComeBackAndARecordWithoutThemReads) {
-  ValidationReport report;
-  report.pairs.push_back(PairWith({LosingWay(AdapterMode::kQuery, {{0, -0.125}, {0.5, 0.25}})}));
-  PairReport& pair = report.pairs[0];
-  pair.verdict = Verdict::kWorse;
-  const std::string plain = Encode(report);
-  EXPECT_EQ(plain.find("judged_share"), std::string::npos);
-  EXPECT_EQ(plain.find("passes_from_share"), std::string::npos);
-  pair.judged_share = 0.25;
-  pair.passes_from_share = 0.5;
-  pair.ways[0].by_share[1].measure_gain = Estimate{0.5, 0.25, 0.75, 9};
-  pair.ways[0].by_share[1].dips = true;
-  const std::string bytes = Encode(report);
-  const auto read = DecodeValidation(bytes);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(Encode(*read), bytes);
-  EXPECT_EQ(read->passes_from_share(), 0.5);
-  EXPECT_EQ(read->pairs.at(0).judged_share, 0.25);
-  const std::vector<ShareGains>& by_share = read->pairs[0].ways.at(0).by_share;
-  ASSERT_EQ(by_share.size(), 2u);
-  EXPECT_EQ(by_share[0].map_gain.value, -0.125);
-  EXPECT_FALSE(by_share[0].measure_gain.has_value());
-  EXPECT_EQ(by_share[1].measure_gain->high, 0.75);
-  EXPECT_TRUE(by_share[1].dips);
-  std::string bad = bytes;
-  bad.replace(bad.find("\"judged_share\":0.25"), 19, "\"judged_share\":1.25");
-  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"pairs"}));
-
-  pair.ways[0].by_share.clear();
-  pair.judged_share = 0;
-  pair.passes_from_share.reset();
-  const std::string old = Encode(report);
-  EXPECT_EQ(old.find("share\":"), std::string::npos) << "it is as an older server writes it";
-  const auto of_old = DecodeValidation(old);
-  ASSERT_TRUE(of_old.ok()) << of_old.status();
-  EXPECT_EQ(of_old->pairs.at(0).judged_share, 0);
-  EXPECT_EQ(of_old->passes_from_share(), std::nullopt);
-  EXPECT_TRUE(of_old->pairs[0].ways.at(0).by_share.empty());
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ struct WayReport {
   bool dips = false;                             // the mixture falls more than 0.01 in mAP below both its ends
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
   // By ascending share, from 0 to 1, with the gallery's own among them. Empty: as for the mixture, for ways of both
-  // queries, and in reports of older servers.
+  // queries or out of reach, and in reports that were read from the store, which keeps the verdict by them alone.
   std::vector<ShareGains> by_share;
   // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among
   // their first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
@@ -110,8 +110,8 @@ struct PairReport {
   // Share of the items embedded anew at which the verdict was found. 0: as if nothing were embedded anew, and where
   // `replaced`. What passes at 0 is judged no further.
   double judged_share = 0;
-  // First measured share above 0 from which on a way passes at every measured one. nullopt: there is none, or a way
-  // passes at 0.
+  // First measured share above 0 from which on a way passes at every measured one. nullopt: there is none, the common
+  // items cannot tell, or a way passes at 0.
   std::optional<double> passes_from_share;
   AdapterMode chosen = AdapterMode::kNone;  // way that searches take from now on, after kPassed
   // Of kItem: searches carry every item, as the validation did, since the candidates of another way miss so many of the
@@ -136,6 +136,9 @@ struct PairReport {
   // The largest number of pairs that an adapter of `ways` was fitted from: as many of the common items may be among
   // them, on which it does better than elsewhere.
   uint64_t fitted_pairs = 0;
+  // An adapter of `ways` may have been fitted from the common items, so they grant no pass by an adapter. The store
+  // keeps the verdict alone.
+  bool common_fitted = false;
   std::optional<double> p_com_cmc1, p_com_map, p_up_cmc1, p_up_map;
   // What the new generation itself gains over the older one, each by its own queries on the common items. Empty in
   // reports of older servers.

@@ -46,7 +46,9 @@ absl::Status CheckValidated(const Collection& collection, const CollectionState&
         !report->passes_by_both()
             ? ""
             : ". It passes by both queries: once every caller sends older_vectors, force it and say so in the reason";
-    return FailedPrecondition(StrCat("did not pass its validation. ", why, but));
+    const bool there = ReachesNamedShares(collection.progress(), generation, *report);
+    const std::string now = there ? ". That share is there now: validate it again" : "";
+    return FailedPrecondition(StrCat("did not pass its validation. ", why, now, but));
   }
   const absl::Status current = CheckCurrent(state, collection.progress(), generation, *report);
   return current.ok() ? current : FailedPrecondition(StrCat("passed a validation, but ", MessageOf(current)));

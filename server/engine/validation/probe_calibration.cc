@@ -13,7 +13,6 @@
 namespace lightcone::server {
 namespace {
 
-constexpr double kDipMax = 0.01;  // mAP below the lower end
 // Fewest probes of a half. A fit learns two numbers from it, and knows the other half's gain to about 0.02.
 constexpr int64_t kHalfMin = 50;
 constexpr double kRounding = 1e-12;
@@ -60,32 +59,6 @@ std::tuple<bool, bool, double> MeritOf(const CalibrationReport& report) {
 }
 
 }  // namespace
-
-std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares) {
-  std::vector<MixturePoint> points;
-  for (size_t s = 0; s < shares.size(); ++s) {
-    MixturePoint point{shares[s], 0, 0};
-    int64_t probes = 0;
-    for (const QueryRanking& r : ranks[s]) {
-      if (r.first == 0) continue;
-      point.cmc1 += r.first == 1;
-      point.map += r.ap;
-      ++probes;
-    }
-    if (probes > 0) {
-      point.cmc1 /= static_cast<double>(probes);
-      point.map /= static_cast<double>(probes);
-    }
-    points.push_back(point);
-  }
-  return points;
-}
-
-bool Dips(std::span<const MixturePoint> mixture, double old_map) {
-  if (mixture.empty()) return false;
-  const double least = std::min(mixture.front().map, std::max(mixture.back().map, old_map)) - kDipMax;
-  return std::any_of(mixture.begin(), mixture.end(), [least](const MixturePoint& point) { return point.map < least; });
-}
 
 void HalvedCounts::Add(size_t probe, const CommonItems::Distances& distances) {
   const auto counts = [&](size_t i) { return i != distances.own && std::isfinite(distances.older[i]); };

@@ -14,15 +14,6 @@
 
 namespace lightcone::server {
 
-inline constexpr std::array<double, 5> kMixtureShares = {0, 0.25, 0.5, 0.75, 1};
-
-// The points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start and its end. An end below
-// what the older generation itself reaches on these items (`old_map`) counts as that much, so that new embeddings of no
-// use are no end to fall to. A map that smooths may rank better than good ones, so that a backfill ends below its
-// start.
-std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares);
-bool Dips(std::span<const MixturePoint> mixture, double old_map);
-
 // Distances of both legs, for two halves of the probes. A hash splits them, so the halves are always the same.
 class HalvedCounts {
  public:

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/dcheck.h"
-#include "server/engine/validation/probe_calibration.h"
 #include "stats/bootstrap.h"
 #include "stats/metrics.h"
 
@@ -80,15 +79,17 @@ void FillGains(const GateMeasure& measure, const ProbeMeasures& now, const Probe
   if (measure.named()) way->measure_gain = GainOf(now.By(measure), before.By(measure));
 }
 
-void FillShareGains(const GateMeasure& measure, std::span<const std::vector<QueryRanking>> ranks,
-                    std::span<const double> shares, const CommonItems::Leg& older, const CommonItems::Leg& newer,
-                    const ProbeMeasures& old_self, double old_map, WayReport* way) {
+absl::Status FillShareGains(const GateMeasure& measure, std::span<const std::vector<QueryRanking>> ranks,
+                            std::span<const double> shares, const CommonItems::Leg& older,
+                            const CommonItems::Leg& newer, const ProbeMeasures& old_self, double old_map,
+                            const RankingRun& run, WayReport* way) {
   LC_DCHECK(ranks.size() == shares.size());
   std::vector<MixturePoint> points = PointsOf(ranks, shares);
   std::vector<size_t> order(shares.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return shares[a] < shares[b]; });
   for (const size_t s : order) {
+    if (run.cancelled()) return absl::CancelledError("cancelled while it judged mixtures");
     ProbeMeasures now = MeasuresOf(ranks[s]);
     if (shares[s] < 1) now = WithFailed(std::move(now), *older.way, old_self);
     if (shares[s] > 0) now = WithFailed(std::move(now), *newer.way, old_self);
@@ -103,6 +104,7 @@ void FillShareGains(const GateMeasure& measure, std::span<const std::vector<Quer
   std::sort(points.begin(), points.end(),
             [](const MixturePoint& a, const MixturePoint& b) { return a.share < b.share; });
   for (size_t i = 0; i < points.size(); ++i) way->by_share[i].dips = Dips(std::span(points).subspan(i), old_map);
+  return absl::OkStatus();
 }
 
 void FillOwnGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, PairReport* pair) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/engine/api/validation_types.h"
 #include "server/engine/validation/probe_mixture.h"
 #include "server/engine/validation/probe_ranking.h"
@@ -33,10 +34,12 @@ ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const Pr
 void FillGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, WayReport* way);
 
 // Fills WayReport::by_share. `ranks`: those of a mixture of the two ways, by share and probe, as searches rank it;
-// `old_self`: the older generation's own queries on the same items; `old_map`: as of Dips.
-void FillShareGains(const GateMeasure& measure, std::span<const std::vector<QueryRanking>> ranks,
-                    std::span<const double> shares, const CommonItems::Leg& older, const CommonItems::Leg& newer,
-                    const ProbeMeasures& old_self, double old_map, WayReport* way);
+// `old_self`: the older generation's own queries on the same items; `old_map`: as of Dips. CANCELLED. REQUIRES: ranks
+// of each share.
+absl::Status FillShareGains(const GateMeasure& measure, std::span<const std::vector<QueryRanking>> ranks,
+                            std::span<const double> shares, const CommonItems::Leg& older,
+                            const CommonItems::Leg& newer, const ProbeMeasures& old_self, double old_map,
+                            const RankingRun& run, WayReport* way);
 
 // What the new generation itself gains, by its own queries on its own embeddings of the common items.
 void FillOwnGains(const GateMeasure& measure, const ProbeMeasures& now, const ProbeMeasures& before, PairReport* pair);

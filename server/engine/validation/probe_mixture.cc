@@ -15,6 +15,7 @@
 namespace lightcone::server {
 namespace {
 
+constexpr double kDipMax = 0.01;  // mAP below the lower end
 constexpr size_t kItemsMax = 10'000;
 constexpr size_t kMixtureItems = 1'024;
 constexpr size_t kCandidates = 160'000;  // most ids that one walk of the generation keeps
@@ -44,6 +45,32 @@ absl::StatusOr<std::vector<uint64_t>> NextIds(Collection* collection, uint32_t g
 }
 
 }  // namespace
+
+std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares) {
+  std::vector<MixturePoint> points;
+  for (size_t s = 0; s < shares.size(); ++s) {
+    MixturePoint point{shares[s], 0, 0};
+    int64_t probes = 0;
+    for (const QueryRanking& r : ranks[s]) {
+      if (r.first == 0) continue;
+      point.cmc1 += r.first == 1;
+      point.map += r.ap;
+      ++probes;
+    }
+    if (probes > 0) {
+      point.cmc1 /= static_cast<double>(probes);
+      point.map /= static_cast<double>(probes);
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
+bool Dips(std::span<const MixturePoint> mixture, double old_map) {
+  if (mixture.empty()) return false;
+  const double least = std::min(mixture.front().map, std::max(mixture.back().map, old_map)) - kDipMax;
+  return std::any_of(mixture.begin(), mixture.end(), [least](const MixturePoint& point) { return point.map < least; });
+}
 
 absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
                                               std::span<const GenerationRecord* const> generations,
@@ -83,6 +110,7 @@ absl::StatusOr<CommonItems> CommonItems::ReadHeldOut(Collection* collection,
     LC_ASSIGN_OR_RETURN(const bool enough, items.FoundBy(targets, least.probes, run));
     if (items.size() >= least.items && enough) {
       *fitted_pairs = 0;
+      items.held_out_ = true;
       return items;
     }
   }
@@ -210,7 +238,7 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
       for (double& distance : old_distances) distance = older.calibrations[p].Of(distance);
     }
     for (size_t s = 0; s < shares.size(); ++s) {
-      const auto fresh = static_cast<size_t>(shares[s] * static_cast<double>(ids_.size()));
+      const size_t fresh = CountItemsAnew(shares[s], ids_.size());
       std::copy(new_distances.begin(), new_distances.begin() + static_cast<ptrdiff_t>(fresh), mixed.begin());
       std::copy(old_distances.begin() + static_cast<ptrdiff_t>(fresh), old_distances.end(),
                 mixed.begin() + static_cast<ptrdiff_t>(fresh));

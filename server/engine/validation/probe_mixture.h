@@ -2,6 +2,7 @@
 // several generations over the same items. Threads: a value, read-only once it is made.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +18,20 @@
 #include "stats/distance_fusion.h"
 
 namespace lightcone::server {
+
+// Of how many of a mixture's items the embedding is the newer generation's. `share`: from 0 to 1.
+inline size_t CountItemsAnew(double share, size_t items) {
+  return static_cast<size_t>(share * static_cast<double>(items));
+}
+
+inline constexpr std::array<double, 5> kMixtureShares = {0, 0.25, 0.5, 0.75, 1};
+
+// The points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start and its end. An end below
+// what the older generation itself reaches on these items (`old_map`) counts as that much, so that new embeddings of no
+// use are no end to fall to. A map that smooths may rank better than good ones, so that a backfill ends below its
+// start.
+std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares);
+bool Dips(std::span<const MixturePoint> mixture, double old_map);
 
 class CommonItems {
  public:
@@ -40,6 +55,8 @@ class CommonItems {
                                                  const RankingRun& run, uint64_t* fitted_pairs);
 
   size_t size() const { return ids_.size(); }
+  // Whether the fits of all adapters are known to have held out every item here.
+  bool held_out() const { return held_out_; }
 
   // Embeddings by `generation`, reached by `way`.
   struct Leg {
@@ -86,6 +103,7 @@ class CommonItems {
   std::vector<std::vector<float>> SeenBy(uint32_t generation, const RankingWay& way) const;
 
   std::vector<uint64_t> ids_;  // in random order
+  bool held_out_ = false;
   std::map<uint32_t, Rows> rows_;
 };
 

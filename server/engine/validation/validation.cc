@@ -1,14 +1,14 @@
 #include "server/engine/validation/validation.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/dcheck.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "index/api/search.h"
 #include "server/engine/validation/both_queries.h"
@@ -22,8 +22,8 @@ namespace {
 
 constexpr size_t kCommonMin = 50;          // fewest items of a mixture
 constexpr size_t kHeldOutProbesMin = 120;  // fewest probes of a mixture of held-out items, twice a calibration's half
-// The most that the share embedded anew may fall behind a validation: items come in while an operator decides.
-constexpr double kShareFallMax = 0.01;
+// The part of the named share that may be missing later: items come in while an operator decides.
+constexpr double kShareFallMax = 0.02;
 
 // Queries of one generation's space, bound to rows of another's: through `carry_query`, or by their leading numbers.
 absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query_space, const Space& row_space,
@@ -90,6 +90,15 @@ std::optional<RelevanceCurve> CurveOf(const RankedDistances& distances) {
   return curve.ok() ? std::optional(*std::move(curve)) : std::nullopt;
 }
 
+// The shares of a pair's mixtures: kMixtureShares, then the gallery's own, unless it makes the same mixture as the one
+// below it. `items`: those of a mixture.
+std::vector<double> SharesOf(double embedded, size_t items) {
+  std::vector<double> shares(kMixtureShares.begin(), kMixtureShares.end());
+  const double below = *std::prev(std::upper_bound(shares.begin(), shares.end(), embedded));
+  if (CountItemsAnew(below, items) != CountItemsAnew(embedded, items)) shares.push_back(embedded);
+  return shares;
+}
+
 class Validation {
  public:
   Validation(const ValidationInput& input, const RankingRun& run)
@@ -109,7 +118,7 @@ class Validation {
 
   // What the mixtures of a pair are made of and held against.
   struct MixtureBase {
-    std::vector<double> shares;  // kMixtureShares, then the gallery's own, if it is another one
+    std::vector<double> shares;  // SharesOf the gallery
     ProbeMeasures old_self;      // the older generation's own queries on the common items
     double old_map = 0;          // its mAP
   };
@@ -306,11 +315,12 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
   const uint32_t reference = input_.reference_generation;
   if (reference != 0 && reference != older.generation) generations.push_back(state_.Find(reference));
   run_.report(StrCat("items that generations ", older.generation, " and ", newer_.generation, " both embedded"));
+  const auto adapters = state_.reach.Adapters(older.generation, newer_.generation);
   LC_ASSIGN_OR_RETURN(const CommonItems common,
-                      CommonItems::ReadHeldOut(input_.collection, generations,
-                                               state_.reach.Adapters(older.generation, newer_.generation), targets_,
+                      CommonItems::ReadHeldOut(input_.collection, generations, adapters, targets_,
                                                {kCommonMin, kHeldOutProbesMin}, run_, &pair->fitted_pairs));
   pair->common_items = common.size();
+  pair->common_fitted = !adapters.empty() && !common.held_out();
   if (common.size() < kCommonMin) {
     const std::string few = StrCat("both embedded ", common.size(), " items; ", kCommonMin, " are needed");
     for (WayReport& way : pair->ways) {
@@ -320,9 +330,8 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const Pair
     return absl::OkStatus();
   }
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
-  MixtureBase base{{kMixtureShares.begin(), kMixtureShares.end()}, {}, 0};
   const double embedded = EmbeddedShare(input_.collection->progress(), newer_.generation, older.generation);
-  if (std::find(base.shares.begin(), base.shares.end(), embedded) == base.shares.end()) base.shares.push_back(embedded);
+  MixtureBase base{SharesOf(embedded, common.size()), {}, 0};
   LC_ASSIGN_OR_RETURN(base.old_self, MeasureSelf(common, older.generation));
   base.old_map = MeanOf(base.old_self.ap).value;
   std::vector<MixtureEnds> ends(ways.size());
@@ -382,11 +391,12 @@ absl::Status Validation::MeasureReached(const CommonItems& common, const PairWay
 absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonItems::Leg& older,
                                         const CommonItems::Leg& newer, const MixtureBase& base, WayReport* way,
                                         MixtureEnds* ends) {
-  const bool calibrate = input_.calibrate && way->in_reach && !way->older;
+  // The gate judges ways of the new query that are in reach, so the others need no gallery's own share.
+  const bool judged = way->in_reach && !way->older;
+  const bool calibrate = input_.calibrate && judged;
   HalvedCounts counts;
   const auto count = [&](size_t probe, const CommonItems::Distances& distances) { counts.Add(probe, distances); };
-  // The gate judges ways of the new query alone, so the others need no gallery's own share.
-  const std::span<const double> shares = way->older ? std::span<const double>(kMixtureShares) : base.shares;
+  const std::span<const double> shares = judged ? base.shares : std::span<const double>(kMixtureShares);
   LC_ASSIGN_OR_RETURN(auto ranks, common.Rank(older, newer, shares, targets_, run_,
                                               calibrate ? CommonItems::SeeDistances(count) : nullptr));
   *ends = {MeasuresOf(ranks.front()), MeasuresOf(ranks[kMixtureShares.size() - 1])};
@@ -398,9 +408,8 @@ absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonI
                                                              base.old_map, run_, &calibrated));
     if (way->calibrated()) ranks = std::move(calibrated);
   }
-  if (way->older) return absl::OkStatus();
-  FillShareGains(input_.measure, ranks, shares, older, newer, base.old_self, base.old_map, way);
-  return absl::OkStatus();
+  if (!judged) return absl::OkStatus();
+  return FillShareGains(input_.measure, ranks, shares, older, newer, base.old_self, base.old_map, run_, way);
 }
 
 absl::StatusOr<ProbeMeasures> Validation::MeasureSelf(const CommonItems& common, uint32_t generation,
@@ -495,11 +504,12 @@ absl::Status CheckShares(const CollectionState& state, const ProgressRecord& pro
   if (!report.passed || state.record.active_generation == generation) return absl::OkStatus();
   for (const PairReport& pair : report.pairs) {
     if (pair.judged_share <= 0) continue;
+    const double needed = pair.passes_from_share.value_or(pair.judged_share);
     const double now = EmbeddedShare(progress, generation, pair.item_generation);
-    if (now >= pair.passes_from_share.value_or(pair.judged_share) - kShareFallMax) continue;
-    return FailedPrecondition(absl::StrFormat(
-        "it passed with %.3g %% of the items of generation %d embedded anew, and %.3g %% are now: validate it again",
-        100 * pair.judged_share, pair.item_generation, 100 * now));
+    if (now >= needed * (1 - kShareFallMax)) continue;
+    return FailedPrecondition(StrCat("it needs ", PercentText(needed), " of the items of generation ",
+                                     pair.item_generation, " embedded anew, and ", PercentText(now),
+                                     " are now: validate it again"));
   }
   return absl::OkStatus();
 }
@@ -507,14 +517,26 @@ absl::Status CheckShares(const CollectionState& state, const ProgressRecord& pro
 }  // namespace
 
 double EmbeddedShare(const ProgressRecord& progress, uint32_t generation, uint32_t older) {
-  uint64_t anew = 0, left = 0;
+  uint64_t all = 0, anew = 0, left = 0;
   for (const auto& [generations, count] : progress.items) {
     if (!std::binary_search(generations.begin(), generations.end(), older)) continue;
     const uint32_t head = HeadGeneration(generations, generation);
+    all += count;
     if (head == generation) anew += count;
     if (head == older) left += count;
   }
-  return left == 0 ? 1 : static_cast<double>(anew) / static_cast<double>(anew + left);
+  return left == 0 ? 1 : static_cast<double>(anew) / static_cast<double>(all);
+}
+
+bool ReachesNamedShares(const ProgressRecord& progress, uint32_t generation, const ValidationReport& report) {
+  bool any = false;
+  for (const PairReport& pair : report.pairs) {
+    if (pair.verdict == Verdict::kPassed) continue;
+    if (!pair.passes_from_share) return false;
+    if (EmbeddedShare(progress, generation, pair.item_generation) < *pair.passes_from_share) return false;
+    any = true;
+  }
+  return any;
 }
 
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation) {

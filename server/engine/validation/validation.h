@@ -40,9 +40,13 @@ absl::StatusOr<ValidationReport> RunValidation(const ValidationInput& input, con
 absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,
                           const ValidationReport& report);
 
-// Share, from 0 to 1, of the items that generation `older` embedded and that a view of `generation` serves by one of
-// both: those that `generation` embedded. 1 where the view serves nothing of `older`.
+// Share, from 0 to 1, of the items that generation `older` embedded: those that `generation` embedded, too. Items that
+// a view of `generation` serves by a generation between both count as neither. 1 where the view serves nothing of
+// `older`.
 double EmbeddedShare(const ProgressRecord& progress, uint32_t generation, uint32_t older);
+
+// Whether every pair that did not pass names a share, and as much is embedded anew now. False where all pairs passed.
+bool ReachesNamedShares(const ProgressRecord& progress, uint32_t generation, const ValidationReport& report);
 
 // Older generations of which a view of `generation` serves items, ascending.
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation);

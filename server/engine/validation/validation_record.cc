@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "server/engine/api/validation_types.h"
 #include "server/engine/collection/record_json.h"
@@ -72,15 +73,6 @@ Json ToJson(const RelevanceCurve& c) {
   }
   return {{"distances", std::move(distances)}, {"chances", std::move(chances)}, {"quantiles", c.quantiles}};
 }
-Json ToJson(const std::vector<ShareGains>& by_share) {
-  Json json = Json::array();
-  for (const ShareGains& s : by_share) {
-    json.push_back(
-        {{"share", s.share}, {"cmc1_gain", ToJson(s.cmc1_gain)}, {"map_gain", ToJson(s.map_gain)}, {"dips", s.dips}});
-    if (s.measure_gain) json.back()["measure_gain"] = ToJson(*s.measure_gain);
-  }
-  return json;
-}
 Json ToJson(const WayReport& w) {
   Json json = {{"way", std::string(WayName(w.way))},
                {"in_reach", w.in_reach},
@@ -90,7 +82,6 @@ Json ToJson(const WayReport& w) {
                {"mixture", ToJson(w.mixture)},
                {"dips", w.dips}};
   if (w.calibration) json["calibration"] = ToJson(*w.calibration);
-  if (!w.by_share.empty()) json["by_share"] = ToJson(w.by_share);
   if (w.missed) json["missed"] = *w.missed;
   if (w.measure_gain) json["measure_gain"] = ToJson(*w.measure_gain);
   if (w.older) json["older_weight"] = w.older->weight;
@@ -220,18 +211,6 @@ void ReadMixture(ReportReader* in, std::vector<MixturePoint>* mixture) {
   });
 }
 
-void ReadByShare(ReportReader* in, std::vector<ShareGains>* by_share) {
-  if (!in->fields().Has("by_share")) return;  // Too few items were embedded by both, or a record of an older server.
-  in->ReadList("by_share", [&](ReportReader* one) {
-    ShareGains& to = by_share->emplace_back();
-    one->fields().Read("share", &to.share);
-    one->Read("cmc1_gain", &to.cmc1_gain);
-    one->Read("map_gain", &to.map_gain);
-    one->Read("measure_gain", &to.measure_gain);
-    one->fields().Read("dips", &to.dips);
-  });
-}
-
 // Reads a share of a gallery, from 0 to 1.
 void ReadGalleryShare(ReportReader* in, const char* name, double* share) {
   in->fields().Read(name, share);
@@ -267,7 +246,6 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->Read("map_gain", &way->map_gain);
   in->fields().Read("dips", &way->dips);
   ReadMixture(in, &way->mixture);
-  ReadByShare(in, &way->by_share);
   in->Read("missed", &way->missed);
   in->Read("measure_gain", &way->measure_gain);
   ReadOlderShare(in, way);
@@ -339,19 +317,21 @@ std::string TextOfOwn(const PairReport& pair) {
                 " items that both embedded gain ", no_better);
 }
 
-// `share`: part of a pair's items, from 0 to 1.
-std::string TextOfShare(double share) { return absl::StrFormat("%.3g %% of them embedded anew", 100 * share); }
+// `share`: part of the pair's items, from 0 to 1.
+std::string TextOfShare(const PairReport& pair, double share) {
+  return StrCat(PercentText(share), " of the items of generation ", pair.item_generation, " embedded anew");
+}
 
 // At which share the verdict was found, and from which on it would be another.
 std::string TextOfShares(const PairReport& pair) {
   const bool passed = pair.verdict == Verdict::kPassed;
   std::string text;
   if (pair.judged_share > 0) {
-    text = passed ? StrCat(", with ", TextOfShare(pair.judged_share), ", as now")
-                  : StrCat("; with ", TextOfShare(pair.judged_share), ", as now, it does not pass either");
+    text = passed ? StrCat(", with ", TextOfShare(pair, pair.judged_share), ", as then")
+                  : StrCat("; with ", TextOfShare(pair, pair.judged_share), ", as then, it does not pass either");
   }
   if (pair.passes_from_share && !passed) {
-    text += StrCat("; it would pass from ", TextOfShare(*pair.passes_from_share), " on");
+    text += StrCat("; it would pass from ", TextOfShare(pair, *pair.passes_from_share), " on");
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include "server/engine/validation/verdict.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -26,14 +27,35 @@ bool IsNoWorse(double tolerance, const Gains& of) {
   return of.map_gain.samples > 0 && gain >= -kGainRounding && low >= -tolerance - kGainRounding;
 }
 
+// The gains of a mixture, less what its items hide of the whole gallery's loss, measure by measure. A backfill embeds
+// the items first that the old model finds worst, so a way gains more on the common items than on those that are left.
+ShareGains GainsInGallery(const WayReport& way, const ShareGains& mixture) {
+  LC_DCHECK(!way.by_share.empty() && way.by_share.front().share == 0);
+  LC_DCHECK(mixture.measure_gain.has_value() == way.measure_gain.has_value());
+  const ShareGains& front = way.by_share.front();
+  ShareGains charged = mixture;
+  const auto charge = [&](const Estimate& of_common, const Estimate& of_gallery, Estimate* gain) {
+    const double hidden = (1 - mixture.share) * std::max(0.0, of_common.value - of_gallery.value);
+    for (double* const value : {&gain->value, &gain->low, &gain->high}) *value -= hidden;
+  };
+  charge(front.cmc1_gain, way.cmc1_gain, &charged.cmc1_gain);
+  charge(front.map_gain, way.map_gain, &charged.map_gain);
+  if (way.measure_gain && front.measure_gain && charged.measure_gain) {
+    charge(*front.measure_gain, *way.measure_gain, &*charged.measure_gain);
+  }
+  return charged;
+}
+
 // The first measured share above 0 from which on the way passes.
-std::optional<double> FirstPassingShare(double tolerance, const WayReport& way) {
-  if (!way.in_reach || way.by_share.empty()) return std::nullopt;
-  // Mixtures are of fewer items than the gallery. Where these do not show its loss, they are too easy to tell anything.
-  if (!IsNoWorse(tolerance, way) && IsNoWorse(tolerance, way.by_share.front())) return std::nullopt;
+std::optional<double> FirstPassingShare(double tolerance, const PairReport& pair, const WayReport& way) {
+  if (!way.in_reach || way.by_share.empty() || way.map_gain.samples == 0) return std::nullopt;
+  // An adapter does better on the pairs that it was fitted from than elsewhere.
+  if (way.way != AdapterMode::kNone && pair.common_fitted) return std::nullopt;
+  // Nobody knows what the probes lose that have nothing to find among the common items.
+  if (10 * way.by_share.front().map_gain.samples < 9 * way.map_gain.samples) return std::nullopt;
   std::optional<double> first;
   for (size_t i = way.by_share.size(); i-- > 0;) {
-    const ShareGains& gains = way.by_share[i];
+    const ShareGains gains = GainsInGallery(way, way.by_share[i]);
     if (gains.share <= 0 || gains.dips || !IsNoWorse(tolerance, gains)) break;
     first = gains.share;
   }
@@ -44,14 +66,26 @@ std::optional<double> FirstPassingShare(double tolerance, const WayReport& way) 
 const WayReport* BestByShare(double tolerance, const GateMeasure& measure, double embedded_share, PairReport* pair) {
   const WayReport* best = nullptr;
   for (const WayReport& way : pair->ways) {
-    if (way.in_reach && !way.by_share.empty()) pair->judged_share = embedded_share;
-    const std::optional<double> first = FirstPassingShare(tolerance, way);
+    const bool judged = way.in_reach && !way.by_share.empty() && way.map_gain.samples > 0;
+    if (judged) pair->judged_share = embedded_share;
+    const std::optional<double> first = FirstPassingShare(tolerance, *pair, way);
     if (!first) continue;
     pair->passes_from_share = std::min(*first, pair->passes_from_share.value_or(*first));
     if (*first > embedded_share) continue;
     if (best == nullptr || FigureOf(measure, way.figures) > FigureOf(measure, best->figures)) best = &way;
   }
   return best;
+}
+
+// The least that a way that passed gains in the measure by which it misses probes: at the share at which it passed.
+double LeastGainOfPassed(const WayReport& way, double judged_share) {
+  if (judged_share <= 0) return way.measure_gain ? way.measure_gain->low : way.cmc1_gain.low;
+  // The own share has no entry where the one below it is the same mixture.
+  const auto above = std::find_if(way.by_share.begin(), way.by_share.end(),
+                                  [&](const ShareGains& gains) { return gains.share > judged_share; });
+  LC_DCHECK(above != way.by_share.begin());
+  const ShareGains gains = GainsInGallery(way, *std::prev(above));
+  return gains.measure_gain ? gains.measure_gain->low : gains.cmc1_gain.low;
 }
 
 // The verdict by these ways, and the best that passes.
@@ -112,7 +146,7 @@ void Decide(double tolerance, const GateMeasure& measure, PairReport* pair, doub
   pair->chosen = best->way;
   // Missed probes come on top of the loss that the interval does not exclude: both share one tolerance.
   const double missed = best->way == AdapterMode::kItem ? best->missed.value_or(0) : 0;
-  const double low = best->measure_gain ? best->measure_gain->low : best->cmc1_gain.low;
+  const double low = LeastGainOfPassed(*best, pair->judged_share);
   pair->every_item = missed > 0 && std::max(missed, missed - low) > tolerance + kGainRounding;
 }
 
