@@ -72,6 +72,7 @@ class Rollout {
     LC_RETURN_IF_ERROR(FitAdapters());
     LC_RETURN_IF_ERROR(Validate());
     LC_RETURN_IF_ERROR(WatchCanary());
+    LC_RETURN_IF_ERROR(ValidateOutdated());
     LC_RETURN_IF_ERROR(Activate());
     if (!flags_.no_backfill) LC_RETURN_IF_ERROR(StartBackfill());
     Say(StrCat("\ngeneration ", generation_, " of '", flags_.collection,
@@ -329,16 +330,16 @@ class Rollout {
     Say(ValidationTable(now_.validation()));
     RecordDone(step);
     if (now_.validation().passed() || flags_.force) return absl::OkStatus();
+    std::string rate;
+    if (now_.has_encoder()) rate = flags_.embed_rate ? Number(*flags_.embed_rate) : "RATE";
     return FailedPrecondition(StrCat("generation ", generation_, " did not pass its validation: it does not serve. ",
-                                     HowToPassByBackfill(),
+                                     HowToPassByBackfill(now_.validation(), flags_.collection, generation_, rate),
                                      "Better adapters, more probes, or --force with a --reason; ", HowToGoOn()));
   }
-  // What a backfill before the activation can do for a generation that did not pass; empty: nothing that is known.
-  std::string HowToPassByBackfill() const {
-    if (!now_.validation().has_passes_from_share()) return "";
-    return StrCat("The gate would pass from ", Number(100 * now_.validation().passes_from_share()),
-                  " % embedded anew on: `lightcone backfill start ", flags_.collection, " --generation ", generation_,
-                  "`, then run this again. Else: ");
+  // Items may have come while the canary served, so that what passed before it is outdated.
+  absl::Status ValidateOutdated() {
+    LC_RETURN_IF_ERROR(ReadGeneration());
+    return now_.has_validation() && !now_.validation().outdated().empty() ? Validate() : absl::OkStatus();
   }
 
   absl::StatusOr<v1::CanaryInfo> GetCanary() {

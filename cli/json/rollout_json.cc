@@ -1,6 +1,7 @@
 #include "cli/json/rollout_json.h"
 
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "base/strings.h"
 #include "cli/formats/ids.h"
 #include "cli/json/message_json.h"
@@ -138,8 +139,8 @@ std::string ValidationTable(const v1::Validation& validation) {
           StrCat("generation ", old, ": every item is carried by the adapter until its segments are carried over\n");
     }
     if (pair.verdict() == v1::VALIDATION_VERDICT_PASSED && pair.judged_share() > 0) {
-      more += StrCat("generation ", old, ": passed with ", Number(100 * pair.judged_share()),
-                     " % of its items embedded anew, as the gallery was then\n");
+      more += StrCat("generation ", old, ": passed with ", PercentText(pair.judged_share()),
+                     " of its items embedded anew, as the gallery was then\n");
     }
     more += CalibrationLines(pair);
     if (pair.verdict() != v1::VALIDATION_VERDICT_PASSED) more += pair.summary() + "\n";
@@ -149,6 +150,24 @@ std::string ValidationTable(const v1::Validation& validation) {
       StrCat("validation ", validation.passed() ? "passed" : "not passed", " by ", validation.probes(), " probes",
              validation.outdated().empty() ? "" : StrCat("; outdated: ", validation.outdated()));
   return StrCat(head, "\n", table.Text(), more);
+}
+
+std::string HowToPassByBackfill(const v1::Validation& validation, std::string_view collection, uint32_t generation,
+                                std::string_view embed_rate) {
+  if (!validation.has_passes_from_share()) return "";
+  std::string from;
+  for (const v1::PairValidation& pair : validation.pairs()) {
+    if (pair.verdict() == v1::VALIDATION_VERDICT_PASSED) continue;
+    from += StrCat(from.empty() ? "" : " and ", PercentText(pair.passes_from_share()), " of the items of generation ",
+                   pair.item_generation());
+  }
+  const bool whole = validation.passes_from_share() >= 1;
+  return StrCat(
+      "The gate would pass ",
+      whole ? std::string("only with the whole gallery embedded anew") : StrCat("with ", from, " embedded anew"),
+      ": `lightcone backfill start ", collection, " --generation ", generation,
+      embed_rate.empty() ? "`, and let workers embed them" : StrCat(" --embed-rate ", embed_rate, "`"),
+      ", then run this again. That backfill takes the place of another generation's under way. Else: ");
 }
 
 OrderedJson ProbeSetJson(const v1::ProbeSetInfo& info) {

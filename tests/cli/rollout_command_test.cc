@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "cli/child_server.h"
 #include "cli/commands/register_model.h"
+#include "cli/json/rollout_json.h"
 #include "models/adapter_file.h"
 #include "tests/cli/served_test.h"
 #include "tests/trainer/data_files.h"
@@ -215,6 +216,28 @@ TEST_F(RolloutCommand, AnAdapterOfWrongPairsAndTooFewProbesStayOutside) {
   EXPECT_EQ(Run({"rollout", "few", "--generation", "2", "--yes", "--force"}).exit_code, 2) << "without a reason";
   EXPECT_EQ(Run({"rollout", "few", "--generation", "2", "--yes", "--force", "--reason", "a test"}).exit_code, 0);
   EXPECT_EQ(Run({"generation", "audit", "few", "--json"}).json()[0]["forced"], true);
+}
+
+TEST(HowToPassByBackfill, NamesEachPairsShareAndTheCommandThatEmbedsIt) {
+  v1::Validation validation;
+  EXPECT_EQ(HowToPassByBackfill(validation, "shop", 3, "RATE"), "");
+  for (const auto& [generation, share] : {std::pair(1u, 0.5), std::pair(2u, 0.125)}) {
+    v1::PairValidation* const pair = validation.add_pairs();
+    pair->set_item_generation(generation);
+    pair->set_verdict(v1::VALIDATION_VERDICT_WORSE);
+    pair->set_passes_from_share(share);
+  }
+  validation.set_passes_from_share(0.5);
+  EXPECT_THAT(HowToPassByBackfill(validation, "shop", 3, "RATE"),
+              HasSubstr("with 50 % of the items of generation 1 and 12.5 % of the items of generation 2 embedded anew: "
+                        "`lightcone backfill start shop --generation 3 --embed-rate RATE`, then"));
+  validation.mutable_pairs(0)->set_verdict(v1::VALIDATION_VERDICT_PASSED);
+  const std::string workers = HowToPassByBackfill(validation, "shop", 3, "");
+  EXPECT_THAT(workers, HasSubstr("with 12.5 % of the items of generation 2 embedded anew"));
+  EXPECT_THAT(workers, Not(HasSubstr("--embed-rate"))) << "the server has no encoder";
+  EXPECT_THAT(workers, HasSubstr("takes the place of another generation's"));
+  validation.set_passes_from_share(1);
+  EXPECT_THAT(HowToPassByBackfill(validation, "shop", 3, "20"), HasSubstr("only with the whole gallery embedded anew"));
 }
 
 TEST_F(RolloutCommand, AsksBeforeEveryStepAndStopsWhereItIsTold) {

@@ -1,5 +1,5 @@
 // The report of a generation's last validation: every way to every older gallery, with its 95 % interval.
-import { badge, card, count, h, number, plural, table, when } from './dom.js';
+import { badge, card, count, h, number, percent, plural, table, when } from './dom.js';
 
 const ways = { none: 'plain distance', query: 'query adapter', item: 'item adapter' };
 const tones = { passed: 'good', worse: 'bad', uncertain: 'warn', dips: 'bad', unmeasured: 'warn' };
@@ -28,7 +28,6 @@ function calibrationOf(pair, way) {
     badge(c.wins ? (chosen ? 'in force' : 'wins') : 'does not win', c.wins ? 'good' : undefined), chosen && c.wins && way.dips && !c.dips && badge('dips without it', 'warn'));
 }
 
-const percent = (share) => `${number(100 * share, 1)} %`;
 const sure = (e) => e ? ` (${number(e.low, 2)} … ${number(e.high, 2)})` : '';
 
 function pairOf(pair) {
@@ -39,8 +38,8 @@ function pairOf(pair) {
     pair.ways.length > 0 ? table([['Queries by'], ['CMC@1'], ['mAP'], ['Gain in CMC@1'], ['Gain in mAP'], ['mAP while items are embedded anew']], rowsOf(pair), `Generation ${pair.item_generation}`)
       : h('p', { class: 'quietly' }, 'No adapter leads there, and the spaces differ.'),
     waysOf(pair).map((way) => calibrationOf(pair, way)),
-    pair.judged_share > 0 && h('p', { class: 'quietly' }, `Judged with ${percent(pair.judged_share)} embedded anew, as the gallery was then`),
-    pair.verdict !== 'passed' && pair.passes_from_share !== undefined && h('p', { class: 'quietly' }, `Would pass from ${percent(pair.passes_from_share)} embedded anew on: back fill for this generation before it serves`),
+    pair.judged_share > 0 && h('p', { class: 'quietly' }, `Judged with ${percent(pair.judged_share)} of the items of generation ${pair.item_generation} embedded anew, as the gallery was then`),
+    pair.verdict !== 'passed' && pair.passes_from_share !== undefined && h('p', { class: 'quietly' }, `Would pass from ${percent(pair.passes_from_share)} of the items of generation ${pair.item_generation} embedded anew on: back fill for this generation before it serves`),
     measures.length > 0 && h('p', { class: 'quietly' }, `${measures.join(', ')}, over ${plural(pair.common_items, 'item')} that both embedded`));
 }
 
