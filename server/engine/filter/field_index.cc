@@ -266,6 +266,20 @@ auto WithSides(PayloadType type, std::span<const FilterNode* const> ranges, cons
 
 }  // namespace
 
+template <typename T>
+std::shared_ptr<const IdTest> FieldIndex::TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const {
+  std::shared_ptr<const IdTest> test;
+  OnColumn(*this, [&]<typename V>(const ValueColumn<V>& column) {
+    if constexpr (std::is_same_v<V, T>) {
+      if (!odd_.empty() || !several_.empty()) return;
+      const uint64_t count = index.Count([&](const T& value) { return value < ends.first; },
+                                         [&](const T& value) { return ends.second < value; });
+      if (count * kTestedShare >= column.room()) test = std::make_shared<RangeTest<T>>(column, ends, count);
+    }
+  });
+  return test;
+}
+
 std::shared_ptr<const IdTest> FieldIndex::CollectRange(std::span<const FilterNode* const> ranges, bool may_test,
                                                        IdPieces* out) const {
   return std::visit(
@@ -282,20 +296,6 @@ std::shared_ptr<const IdTest> FieldIndex::CollectRange(std::span<const FilterNod
         return nullptr;
       },
       values_);
-}
-
-template <typename T>
-std::shared_ptr<const IdTest> FieldIndex::TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const {
-  std::shared_ptr<const IdTest> test;
-  OnColumn(*this, [&]<typename V>(const ValueColumn<V>& column) {
-    if constexpr (std::is_same_v<V, T>) {
-      if (!odd_.empty() || !several_.empty()) return;
-      const uint64_t count = index.Count([&](const T& value) { return value < ends.first; },
-                                         [&](const T& value) { return ends.second < value; });
-      if (count * kTestedShare >= column.room()) test = std::make_shared<RangeTest<T>>(column, ends, count);
-    }
-  });
-  return test;
 }
 
 FieldIndex::Kind FieldIndex::KindOf(const FilterValue& value) {
