@@ -69,10 +69,22 @@ TEST(GateShares, NoneIsNamedWhereProbesHaveNothingToFindAmongTheCommonItems) {
     for (ShareGains& at : way.by_share) at.cmc1_gain.samples = at.map_gain.samples = samples;
     return DecidedOf({way}, 0.6);
   };
-  EXPECT_EQ(measured(90).passes_from_share, 0.5);
-  EXPECT_EQ(measured(90).verdict, Verdict::kPassed);
-  EXPECT_EQ(measured(89).passes_from_share, std::nullopt);
-  EXPECT_EQ(measured(89).verdict, Verdict::kWorse);
+  // The tolerance is 0.02.
+  EXPECT_EQ(measured(98).passes_from_share, 0.5);
+  EXPECT_EQ(measured(98).verdict, Verdict::kPassed);
+  EXPECT_EQ(measured(97).passes_from_share, std::nullopt);
+  EXPECT_EQ(measured(97).verdict, Verdict::kWorse);
+}
+
+TEST(GateShares, TheShareOfAPassIsThatOfTheWayThatServes) {
+  WayReport early = LosingWay(AdapterMode::kNone, {{0, -0.1}, {0.5, 0.1}, {0.75, 0.1}, {1, 0.2}});
+  WayReport better = LosingWay(AdapterMode::kQuery, {{0, -0.1}, {0.5, -0.1}, {0.75, 0.1}, {1, 0.2}});
+  better.figures.map.value = early.figures.map.value + 0.1;
+  EXPECT_EQ(DecidedOf({early, better}, 0.2).passes_from_share, 0.5);
+  EXPECT_EQ(DecidedOf({early, better}, 0.6).chosen, AdapterMode::kNone);
+  const PairReport pair = DecidedOf({early, better}, 0.8);
+  EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
+  EXPECT_EQ(pair.passes_from_share, 0.75) << "below it the way that serves would be worse";
 }
 
 TEST(GateShares, NoneIsNamedForAnAdapterThatMayBeFittedFromTheCommonItems) {

@@ -124,8 +124,8 @@ absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side,
   // Searches that may not become slow are looked at between turns.
   const bool several = side.encoder->requests() > 1;
   const absl::Duration turn_time = several && alone && backfill->p99_ms_max <= 0 ? kLongTurn : kTurn;
-  // Several requests are busy with what comes in the time of a turn.
-  const absl::Duration burst = several ? kTurn : Pace::kBurst;
+  // Several callers are busy with what comes in the time of a turn.
+  const absl::Duration burst = side.encoder->callers() > 1 ? kTurn : Pace::kBurst;
   const int64_t wanted = side.pace.Take(now, backfill->embed_rate, most, burst);
   if (wanted == 0) return true;
   LC_ASSIGN_OR_RETURN(const EmbedTurn turn,

@@ -40,7 +40,7 @@ class Pace {
 
   // How many items may begin now, at most `most`, and at most those of `burst`. REQUIRES: rate > 0, burst > 0.
   int64_t Take(absl::Time now, double rate, int64_t most, absl::Duration burst = kBurst);
-  // Items of the last Take that did not begin.
+  // Items of the last Take that there were not.
   void GiveBack(int64_t items) { ready_ += static_cast<double>(items); }
   // Once a second: halves the rate, down to a 64th, while searches are too slow. Else raises it by a quarter, up to the
   // whole rate.

@@ -93,8 +93,9 @@ absl::StatusOr<std::string> PayloadPatch::Of(const ItemId& id, const std::string
     case PayloadChange::kOverwrite:
       return text_;
     case PayloadChange::kDeleteKeys: {
-      std::string text = kept_.Of(payload_json);  // Numbers are written anew, and may become longer.
-      LC_RETURN_IF_ERROR(CheckChanged(text, id));
+      std::string text = kept_.Of(payload_json);
+      // Numbers are written anew, and may become longer. What only becomes shorter is never refused.
+      if (text.size() > payload_json.size()) LC_RETURN_IF_ERROR(CheckChanged(text, id));
       return text;
     }
     case PayloadChange::kSet:

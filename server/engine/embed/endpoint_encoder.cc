@@ -23,8 +23,8 @@ namespace {
 constexpr absl::Duration kEndpointPoll = absl::Milliseconds(20);  // pause between looks for a caller that is gone
 constexpr size_t kBatchBytesMax = 8 << 20;  // bytes of the texts of one request, but one text at least
 constexpr int kRefusalsMax = 24;            // refused requests of one batch
-// Time that a backfill's texts wait behind documents. All backfills of the server wait with it.
-constexpr absl::Duration kBackfillPatience = absl::Seconds(1);
+// Times that a backfill's texts wait behind documents, and behind queries. All backfills of the server wait with them.
+constexpr absl::Duration kBackfillPatience = absl::Seconds(1), kBackfillPatienceMax = absl::Seconds(10);
 constexpr absl::Duration kEndpointConnectLimit = absl::Seconds(10);  // limit for the connection of a request
 
 absl::Status EndpointStopped() { return Unavailable("the encoder's endpoint is not served any more"); }
@@ -179,8 +179,9 @@ void EndpointEncoder::StartThread() {
 
 bool EndpointEncoder::BackfillIsDue() const {
   const auto& texts = queues_[static_cast<size_t>(EmbedRole::kBackfill)];
-  return !texts.empty() && backfill_requests_ == 0 && queues_[static_cast<size_t>(EmbedRole::kQuery)].empty() &&
-         absl::Now() - texts.front()->since > kBackfillPatience;
+  const bool no_query = queues_[static_cast<size_t>(EmbedRole::kQuery)].empty();
+  return !texts.empty() && backfill_requests_ == 0 && !overtook_ &&
+         absl::Now() - texts.front()->since > (no_query ? kBackfillPatience : kBackfillPatienceMax);
 }
 
 size_t EndpointEncoder::Ready() const {
@@ -191,7 +192,8 @@ size_t EndpointEncoder::Ready() const {
 EndpointEncoder::Taken EndpointEncoder::TakeBatch() {
   Taken batch;
   if (Ready() == 0) return batch;
-  batch.of_backfill = Waiting() == 0 || BackfillIsDue();
+  overtook_ = Waiting() > 0 && BackfillIsDue();
+  batch.of_backfill = Waiting() == 0 || overtook_;
   size_t bytes = 0;
   for (const EmbedRole role : {EmbedRole::kQuery, EmbedRole::kDocument, EmbedRole::kBackfill}) {
     auto& queue = QueueOf(role);

@@ -92,7 +92,7 @@ class EndpointEncoder {
   size_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return queues_[0].size() + queues_[1].size(); }
   // Texts of which the next request may be made.
   size_t Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether a backfill's text has waited so long that a request of it goes before documents.
+  // Whether a backfill's text has waited so long that a request of it goes before others, once.
   bool BackfillIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The texts of the next request: queries, then documents; where there are none, or one is due, a backfill's.
   Taken TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -121,6 +121,7 @@ class EndpointEncoder {
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
   int idle_ ABSL_GUARDED_BY(mu_) = 0;               // threads without a batch
   int backfill_requests_ ABSL_GUARDED_BY(mu_) = 0;  // threads with a batch of a backfill
+  bool overtook_ ABSL_GUARDED_BY(mu_) = false;      // whether the last batch was a backfill's that went before others
 };
 
 }  // namespace lightcone::server

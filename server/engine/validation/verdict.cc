@@ -51,8 +51,10 @@ std::optional<double> FirstPassingShare(double tolerance, const PairReport& pair
   if (!way.in_reach || way.by_share.empty() || way.map_gain.samples == 0) return std::nullopt;
   // An adapter does better on the pairs that it was fitted from than elsewhere.
   if (way.way != AdapterMode::kNone && pair.common_fitted) return std::nullopt;
-  // Nobody knows what the probes lose that have nothing to find among the common items.
-  if (10 * way.by_share.front().map_gain.samples < 9 * way.map_gain.samples) return std::nullopt;
+  // Nobody knows what the probes lose that have nothing to find among the common items: perhaps all.
+  const auto probes = static_cast<double>(way.map_gain.samples);
+  const auto measured = static_cast<double>(way.by_share.front().map_gain.samples);
+  if (measured < (1 - tolerance) * probes - kGainRounding) return std::nullopt;
   std::optional<double> first;
   for (size_t i = way.by_share.size(); i-- > 0;) {
     const ShareGains gains = GainsInGallery(way, way.by_share[i]);
@@ -65,6 +67,7 @@ std::optional<double> FirstPassingShare(double tolerance, const PairReport& pair
 // The best way that passes in the gallery as it is embedded; of a pair that does not pass with nothing embedded anew.
 const WayReport* BestByShare(double tolerance, const GateMeasure& measure, double embedded_share, PairReport* pair) {
   const WayReport* best = nullptr;
+  double best_from = 0;
   for (const WayReport& way : pair->ways) {
     const bool judged = way.in_reach && !way.by_share.empty() && way.map_gain.samples > 0;
     if (judged) pair->judged_share = embedded_share;
@@ -72,8 +75,11 @@ const WayReport* BestByShare(double tolerance, const GateMeasure& measure, doubl
     if (!first) continue;
     pair->passes_from_share = std::min(*first, pair->passes_from_share.value_or(*first));
     if (*first > embedded_share) continue;
-    if (best == nullptr || FigureOf(measure, way.figures) > FigureOf(measure, best->figures)) best = &way;
+    if (best != nullptr && FigureOf(measure, way.figures) <= FigureOf(measure, best->figures)) continue;
+    best = &way;
+    best_from = *first;
   }
+  if (best != nullptr) pair->passes_from_share = best_from;  // The way that serves must pass, whatever others do.
   return best;
 }
 

@@ -234,12 +234,15 @@ bool WriteGroup::IsWanted(const WriteJob& job, size_t i, const ItemRecord& head)
   return job.still_wanted && job.still_wanted(job.ids[i], read, head);
 }
 
-absl::StatusOr<std::string> WriteGroup::WithinGrowth(const std::string& from, std::string to) {
+absl::StatusOr<std::string> WriteGroup::WithinGrowth(const WriteJob& job, size_t before, const std::string& from,
+                                                     std::string to) {
   // A change within arrays gives its object once an element: the length of a job does not bound what it makes.
-  grown_ += to.size() - std::min(from.size(), to.size());
+  grown_ += to.size() - std::min(from.size() + job.bytes_added, to.size());
   if (grown_ <= kGrownBytesMax) return to;
-  return ResourceExhausted(StrCat("changes make payloads longer by more than ", kGrownBytesMax,
-                                  " bytes together; change fewer items at a time"));
+  const bool alone = grown_ - before > kGrownBytesMax;
+  return ResourceExhausted(StrCat("changes within arrays make payloads longer by more than ", kGrownBytesMax,
+                                  " bytes together; ",
+                                  alone ? "change fewer items at a time" : "others change some now: try again later"));
 }
 
 void WriteGroup::PlanPayloads(WriteJob* job) {
@@ -256,7 +259,7 @@ void WriteGroup::PlanPayloads(WriteJob* job) {
     absl::StatusOr<std::string> payload = absl::UnknownError("");
     try {
       payload = job->new_payload(job->ids[i], head->payload_json);
-      if (payload.ok()) payload = WithinGrowth(head->payload_json, *std::move(payload));
+      if (payload.ok()) payload = WithinGrowth(*job, grown_before, head->payload_json, *std::move(payload));
     } catch (...) {  // Nothing of the job is planned yet: it fails alone.
       payload = StatusOfException();
     }

@@ -59,8 +59,9 @@ class WriteGroup {
   void PlanDelete(WriteJob* job);
   // Head records change, and nothing else: contents keep their internal ids, embeddings and inputs.
   void PlanPayloads(WriteJob* job);
-  // The new payload, counted by how much it is longer. RESOURCE_EXHAUSTED: more than a group may hold.
-  absl::StatusOr<std::string> WithinGrowth(const std::string& from, std::string to);
+  // The new payload, counted by how much more it is longer than the job says. RESOURCE_EXHAUSTED: more than a group may
+  // hold; `before`: what its other jobs made.
+  absl::StatusOr<std::string> WithinGrowth(const WriteJob& job, size_t before, const std::string& from, std::string to);
   // Plans a job by its kind.
   void Plan(WriteJob* job);
   // The index is not told: the whole generation leaves it when the last of its embeddings is gone.
@@ -93,7 +94,7 @@ class WriteGroup {
   absl::flat_hash_map<std::string, absl::Status> damaged_;  // reasons why heads cannot be read, by key in kItems
   // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;
-  size_t grown_ = 0;  // bytes by which changes of payloads make them longer
+  size_t grown_ = 0;  // bytes by which changes of payloads make them longer than their jobs say
   std::vector<Change> changes_;
   std::vector<RetiredItem> retired_;
   std::vector<std::pair<int64_t, uint64_t>> expiring_;  // time and internal id of new contents that expire
