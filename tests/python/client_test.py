@@ -206,7 +206,8 @@ class Items(ServerCase):
         name = self.collection("wrong")
         cases = {
             r"vectors: the shape is \(16,\)": vectors(1)[0],
-            r"vectors\[1\]: a number is not finite": np.where(np.arange(2)[:, None] == 1, np.nan, vectors(2)),
+            r"vectors\[1\]\[0\] is nan .*finite": np.where(np.arange(2)[:, None] == 1, np.nan, vectors(2)),
+            r"vectors\[0\]\[0\] is inf as a float32.*finite": np.full((2, 16), 1e300),
             "vectors: there are 2 of 1 ids": vectors(2),
             "exactly 16": vectors(1, 8),
         }

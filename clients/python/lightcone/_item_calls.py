@@ -68,10 +68,15 @@ def upsert_request(
                 value=str(rows.shape),
                 allowed="(n, dimension)",
             )
-        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        bad = np.argwhere(~np.isfinite(rows))
         if bad.size:
+            row, place = (int(i) for i in bad[0])
+            value, field = str(rows[row, place]), f"vectors[{row}][{place}]"
             raise errors.InvalidArgument(
-                f"vectors[{bad[0]}]: a number is not finite", field=f"vectors[{bad[0]}]", allowed="finite numbers"
+                f"{field} is {value} as a float32; allowed: finite numbers",
+                field=field,
+                value=value,
+                allowed="finite numbers",
             )
     for name, part in (
         ("vectors", rows),
