@@ -56,7 +56,8 @@ def upsert_request(
     rows: Any = None
     if vectors is not None:
         try:
-            rows = np.asarray(vectors, dtype="<f4")
+            with np.errstate(over="ignore"):  # What is too large becomes infinite, which is refused below.
+                rows = np.asarray(vectors, dtype="<f4")
         except (TypeError, ValueError) as error:
             raise errors.InvalidArgument(
                 f"vectors: {error}", field="vectors", allowed="numbers of shape (n, dimension)"
