@@ -47,13 +47,17 @@ std::optional<absl::Duration> ReadRetryAfter(CURL* easy) {
 
 }  // namespace
 
-OutboundClient::OutboundClient() : multi_(nullptr, curl_multi_cleanup), easy_(MakeCurlEasy()) {
-  if (easy_ != nullptr) multi_.reset(curl_multi_init());
+OutboundClient::OutboundClient() : multi_(nullptr, curl_multi_cleanup) { SetUp(); }
+
+void OutboundClient::SetUp() {
+  if (easy_ == nullptr) easy_ = MakeCurlEasy();
+  if (easy_ != nullptr && multi_ == nullptr) multi_.reset(curl_multi_init());
 }
 
 absl::StatusOr<OutboundReply> OutboundClient::Send(const OutboundRequest& request) {
   LC_DCHECK(!request.url.empty());
-  if (multi_ == nullptr) return Internal("libcurl could not be set up");
+  SetUp();  // once more where memory was missing
+  if (multi_ == nullptr) return Unavailable("libcurl could not be set up");
   CURL* const easy = easy_.get();
   std::vector<std::string> lines = request.headers;
   lines.push_back("Expect:");  // Otherwise a large body waits for a word of the server.
