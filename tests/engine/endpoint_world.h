@@ -6,12 +6,12 @@
 #include <functional>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "httplib.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/engine_testing.h"
+#include "tests/support/loopback_server.h"
 
 namespace lightcone::server {
 
@@ -28,19 +28,12 @@ class StubEndpoint {
     const auto handle = [this](const httplib::Request& request, httplib::Response& response) {
       Handle(request, response);
     };
-    server_.set_keep_alive_timeout(1);
-    server_.Post(".*", handle);
-    port_ = server_.bind_to_any_port("127.0.0.1");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::yield();  // What is stopped before it runs never ends.
+    server_.handlers().Post(".*", handle);
+    server_.Start();
   }
-  ~StubEndpoint() { Close(); }
-  void Close() {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
-  }
+  void Close() { server_.Close(); }
 
-  std::string host() const { return StrCat("127.0.0.1:", port_); }
+  std::string host() const { return StrCat("127.0.0.1:", server_.port()); }
   void Queue(Answer answer) {
     const std::lock_guard lock(mu_);
     queued_.push_back(std::move(answer));
@@ -93,12 +86,10 @@ class StubEndpoint {
   }
 
   const int dimension_;
-  httplib::Server server_;
-  int port_ = 0;
-  std::thread thread_;
   std::mutex mu_;
   std::vector<Seen> seen_;
   std::deque<Answer> queued_;
+  LoopbackServer server_;  // the last member: its handlers use the others
 };
 
 class EndpointTest : public EngineTest {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -16,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
+#include "tests/support/loopback_server.h"
 
 namespace lightcone {
 namespace {
@@ -43,24 +43,17 @@ class StubServer {
       }
       if (answer) answer(response);
     };
-    server_.Get(".*", handle);
-    server_.Post(".*", handle);
-    server_.Put(".*", handle);
-    server_.Delete(".*", handle);
-    server_.set_keep_alive_timeout(600);  // A test of kept connections must not be decided by time.
-    port_ = server_.bind_to_any_port("127.0.0.1");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::yield();  // What is stopped before it runs never ends.
+    server_.handlers().Get(".*", handle);
+    server_.handlers().Post(".*", handle);
+    server_.handlers().Put(".*", handle);
+    server_.handlers().Delete(".*", handle);
+    server_.Start(600);  // A test of kept connections must not be decided by time.
   }
   // Waits for the connections: the clients must have closed them.
-  ~StubServer() { Close(); }
-  void Close() {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
-  }
+  void Close() { server_.Close(); }
 
   std::string UrlOf(const std::string& scheme, const std::string& path = "/") const {
-    return StrCat(scheme, "://127.0.0.1:", port_, path);
+    return StrCat(scheme, "://127.0.0.1:", server_.port(), path);
   }
   void SetAnswer(Answer answer) {
     const std::lock_guard lock(mutex_);
@@ -81,12 +74,10 @@ class StubServer {
   }
 
  private:
-  httplib::Server server_;
-  int port_ = 0;
-  std::thread thread_;
   mutable std::mutex mutex_;
   std::vector<httplib::Request> seen_;
   Answer answer_;
+  LoopbackServer server_;  // the last member: its handlers use the others
 };
 
 class OutboundClientTest : public testing::Test {

@@ -12,7 +12,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "absl/time/time.h"
 #include "base/strings.h"
 #include "httplib.h"
+#include "tests/support/loopback_server.h"
 
 namespace lightcone {
 
@@ -95,22 +95,15 @@ class StubStore {
     const auto handle = [this](const httplib::Request& request, httplib::Response& response) {
       Handle(request, response);
     };
-    server_.set_keep_alive_timeout(1);
-    server_.Get(".*", handle);
-    server_.Put(".*", handle);
-    server_.Post(".*", handle);
-    server_.Delete(".*", handle);
-    port_ = server_.bind_to_any_port("127.0.0.1");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::yield();  // What is stopped before it runs never ends.
-  }
-  ~StubStore() {
-    server_.stop();
-    thread_.join();
+    server_.handlers().Get(".*", handle);
+    server_.handlers().Put(".*", handle);
+    server_.handlers().Post(".*", handle);
+    server_.handlers().Delete(".*", handle);
+    server_.Start();
   }
 
   static constexpr char kBucket[] = "backups", kKeyId[] = "KEYID1", kSecret[] = "se:cret/+1", kToken[] = "token/+==";
-  std::string url() const { return StrCat("http://127.0.0.1:", port_); }
+  std::string url() const { return StrCat("http://127.0.0.1:", server_.port()); }
 
   void SetIntercept(Intercept intercept) {
     const std::lock_guard lock(mu_);
@@ -291,9 +284,6 @@ class StubStore {
     response.set_content("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + xml, "application/xml");
   }
 
-  httplib::Server server_;
-  int port_ = 0;
-  std::thread thread_;
   std::mutex mu_;
   Intercept intercept_;
   After after_;
@@ -301,6 +291,7 @@ class StubStore {
   std::map<std::string, Upload> uploads_;
   int last_upload_ = 0;
   std::vector<Seen> seen_;
+  LoopbackServer server_;  // the last member: its handlers use the others
 };
 
 }  // namespace lightcone

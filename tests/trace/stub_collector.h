@@ -8,12 +8,12 @@
 #include <functional>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/strings.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/loopback_server.h"
 
 namespace lightcone::server {
 
@@ -23,20 +23,14 @@ class StubCollector {
   using Answer = std::function<void(httplib::Response& response)>;
 
   StubCollector() {
-    server_.set_keep_alive_timeout(1);
-    server_.Post("/v1/traces",
-                 [this](const httplib::Request& request, httplib::Response& response) { Handle(request, response); });
-    port_ = server_.bind_to_any_port("127.0.0.1");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::yield();  // What is stopped before it runs never ends.
+    server_.handlers().Post("/v1/traces", [this](const httplib::Request& request, httplib::Response& response) {
+      Handle(request, response);
+    });
+    server_.Start();
   }
-  ~StubCollector() { Close(); }
-  void Close() {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
-  }
+  void Close() { server_.Close(); }
 
-  std::string url() const { return StrCat("http://127.0.0.1:", port_, "/v1/traces"); }
+  std::string url() const { return StrCat("http://127.0.0.1:", server_.port(), "/v1/traces"); }
   // The answers to the next requests, whose spans do not count as taken.
   void Queue(Answer answer) {
     const std::lock_guard lock(mutex_);
@@ -93,13 +87,11 @@ class StubCollector {
     response.set_content("{}", "application/json");
   }
 
-  httplib::Server server_;
-  int port_ = 0;
-  std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<json> requests_, spans_;
   std::deque<Answer> queued_;
+  LoopbackServer server_;  // the last member: its handlers use the others
 };
 
 // The value of a span's attribute as text; empty: it has none.
