@@ -17,7 +17,7 @@ class LoopbackServer {
 
   // Handlers are added before Start.
   httplib::Server& handlers() { return server_; }
-  // `keep_alive_seconds`: time after which a silent connection is closed. Ends wait for open ones.
+  // `keep_alive_seconds`: time after which a silent connection is closed. Close waits for open connections.
   void Start(time_t keep_alive_seconds = 1) {
     server_.set_keep_alive_timeout(keep_alive_seconds);
     port_ = server_.bind_to_any_port("127.0.0.1");
