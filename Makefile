@@ -5,7 +5,7 @@ DATA ?= glyphs
 SEED ?= 1
 FUZZ_SECONDS ?= 60
 
-.PHONY: all deps build deb test demo studies bench fuzz interop asan tsan clang mutants clean
+.PHONY: all deps build deb test demo studies bench fuzz interop containers asan tsan clang mutants clean
 
 all: build
 
@@ -71,6 +71,11 @@ fuzz:
 interop: build
 	tests/interop/run.sh build
 	tests/interop/s3.sh build
+
+# The image, started by the compose file and by the Kubernetes manifest. As root; no image registry is needed.
+containers: build
+	deploy/install-deps.sh containers
+	tests/deploy/containers.sh build
 
 asan:
 	deploy/install-deps.sh build test

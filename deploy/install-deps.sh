@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Lightcone needs on Debian 12, and only what is missing. Asks for nothing; running it again does nothing.
-#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [package] [runtime] [runtime-model]     (default: build)
+#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [package] [containers] [runtime] [runtime-model]     (default: build)
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
@@ -12,6 +12,8 @@ test_group=(libgtest-dev libgmock-dev libcpp-httplib-dev python3 python3-grpcio 
   clang-format)
 bench=(libhnswlib-dev python3 python3-grpcio python3-protobuf python3-numpy)
 package=(dpkg-dev file fakeroot)
+containers=(podman podman-compose crun netavark aardvark-dns iptables catatonit debootstrap python3 python3-yaml openssl
+  curl)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.
 runtime=(libgrpc++1.51 libprotobuf32 libopenblas0-pthread libspdlog1.10 libgomp1
@@ -26,11 +28,13 @@ for group in "${@:-build}"; do
     test) wanted+=("${test_group[@]}") ;;
     bench) wanted+=("${bench[@]}") ;;
     package) wanted+=("${package[@]}") ;;
+    containers) wanted+=("${containers[@]}") ;;
     fuzz) wanted+=("${fuzz[@]}") ;;
     runtime) wanted+=("${runtime[@]}") ;;
     runtime-model) wanted+=("${runtime_model[@]}") ;;
     *)
-      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz package runtime runtime-model" >&2
+      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz package containers runtime" \
+        "runtime-model" >&2
       exit 2
       ;;
   esac
