@@ -11,12 +11,9 @@ namespace lightcone {
 namespace {
 
 constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
-constexpr absl::Duration kPauseMax = absl::Seconds(4);       // writes that are refused must continue within seconds
-constexpr absl::Duration kRefusalMin = absl::Seconds(15);    // time that a write waits for background work to go on
-constexpr absl::Duration kFlushBeginMax = absl::Seconds(2);  // time that an error waits for flushes to begin
-constexpr absl::Duration kCalm = absl::Minutes(1);           // time without an error after which pauses begin anew
-
-thread_local bool appends = false;  // this thread is in Outlast's `write`
+constexpr absl::Duration kPauseMax = absl::Seconds(4);     // writes that are refused must continue within seconds
+constexpr absl::Duration kRefusalMin = absl::Seconds(15);  // time that a write waits for background work to go on
+constexpr absl::Duration kCalm = absl::Minutes(1);         // time without an error after which pauses begin anew
 
 std::string_view NameOf(rocksdb::BackgroundErrorReason reason) {
   using Reason = rocksdb::BackgroundErrorReason;
@@ -38,16 +35,17 @@ void BackgroundErrors::OnBackgroundError(rocksdb::BackgroundErrorReason reason, 
   using Severity = rocksdb::Status::Severity;
   if (TouchedLog(reason, *error)) {
     // A log that finds no room keeps what it has, or was not opened at all: DB::Resume begins a new one.
-    if (IsFullDisk(*error)) *error = rocksdb::Status(*error, Severity::kHardError);
+    const bool passes = IsFullDisk(*error);
+    if (passes) *error = rocksdb::Status(*error, Severity::kHardError);
     told_.of_log(*error);  // From here on nobody syncs the log.
-    if (appends) AwaitFlushes();
+    if (passes) told_.stops();
     return;
   }
-  if (reason == rocksdb::BackgroundErrorReason::kManifestWrite) AwaitFlushes();
   errors_.fetch_add(1);
   const bool compaction = reason == rocksdb::BackgroundErrorReason::kCompaction;
   // A compaction that failed leaves its inputs as they were, and writes may go on.
   *error = rocksdb::Status(*error, compaction ? Severity::kSoftError : Severity::kHardError);
+  if (!compaction) told_.stops();
   {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = absl::Now();
@@ -59,11 +57,6 @@ void BackgroundErrors::OnBackgroundError(rocksdb::BackgroundErrorReason reason, 
   }
   spdlog::error("store '{}': {} failed and is tried again: {}", folder_, NameOf(reason), error->ToString());
   told_.resumable();
-}
-
-void BackgroundErrors::AwaitFlushes() const {
-  const absl::Time limit = absl::Now() + kFlushBeginMax;
-  while (told_.flush_waits() && absl::Now() < limit) absl::SleepFor(absl::Microseconds(200));
 }
 
 absl::Duration BackgroundErrors::UntilResume(absl::Time now) const {
@@ -89,9 +82,7 @@ void BackgroundErrors::Meet() {
 rocksdb::Status BackgroundErrors::Outlast(const std::function<rocksdb::Status()>& write) {
   const absl::Time limit = absl::Now() + kRefusalMin;
   for (;;) {
-    appends = true;
     rocksdb::Status written = write();
-    appends = false;
     const absl::Duration left = limit - absl::Now();
     if (!written.IsIncomplete() || left <= absl::ZeroDuration()) return written;
     Meet();

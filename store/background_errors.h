@@ -25,7 +25,7 @@ class BackgroundErrors final : public rocksdb::EventListener {
   struct Told {
     std::function<void()> resumable;                           // an error waits to be resumed
     std::function<void(const rocksdb::Status& error)> of_log;  // a log may have lost a record
-    std::function<bool()> flush_waits;                         // whether a memtable waits for its flush to begin
+    std::function<void()> stops;  // RocksDB takes an error next, and begins no background work from then on
   };
   // The functions are called from RocksDB's threads. The first two must not call the database.
   BackgroundErrors(std::string folder, Told told) : folder_(std::move(folder)), told_(std::move(told)) {}
@@ -52,12 +52,6 @@ class BackgroundErrors final : public rocksdb::EventListener {
   uint64_t resumes() const { return resumes_.load(); }
 
  private:
-  // RocksDB 7.8.3 takes an error once its listeners have returned. A flush that it scheduled before and that begins
-  // after that is forgotten: the memtable stays marked as queued, and DB::Resume waits for its flush for ever. So an
-  // error is held back until scheduled flushes have begun. That shuts out nearly all of it: a writer that meets an
-  // error has the others wait behind it, but beside a compaction's error a flush may still be scheduled in between.
-  void AwaitFlushes() const;
-
   const std::string folder_;
   const Told told_;
   mutable absl::Mutex mutex_;

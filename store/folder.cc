@@ -67,4 +67,15 @@ absl::Status PrepareStoreFolder(const std::string& folder) {
   return Annotate(WriteMarker(folder), "create store");
 }
 
+absl::Status CheckCurrentFile(const std::string& folder) {
+  std::error_code error;
+  if (fs::exists(fs::path(folder) / "CURRENT", error)) return absl::OkStatus();
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() != ".sst") continue;
+    return DataLoss(StrCat("it is damaged: there is no file 'CURRENT' beside '", it->path().filename().string(), "'",
+                           kDamagedAdvice));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace lightcone

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 
@@ -15,6 +16,15 @@ inline constexpr char kMarkerName[] = "LIGHTCONE";
 // Makes `folder` ready for opening. A missing or empty folder gets its marker. FAILED_PRECONDITION when the folder
 // holds something else or has a newer format; the error names the needed version.
 absl::Status PrepareStoreFolder(const std::string& folder);
+
+// What to do about a damaged store, for the end of an error's message.
+inline constexpr std::string_view kDamagedAdvice =
+    "; restore a backup, or save what can be read by `lightcone repair`, or lose it and start with --store-damage "
+    "accept";
+
+// RocksDB takes a folder without its file CURRENT for an empty database, and removes tables that it does not know.
+// DATA_LOSS where tables are there and the file is not.
+absl::Status CheckCurrentFile(const std::string& folder);
 
 // Writes the marker, durably.
 absl::Status WriteMarker(const std::string& folder);

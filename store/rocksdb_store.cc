@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -24,6 +25,7 @@
 #include "store/disk_reserve.h"
 #include "store/disk_status.h"
 #include "store/envelope.h"
+#include "store/flush_gate.h"
 #include "store/folder.h"
 #include "store/group_sync.h"
 #include "store/keys.h"
@@ -42,21 +44,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFormatName = "format";
 constexpr absl::Duration kResumeMax = absl::Seconds(15);  // time that a write waits for an attempt to resume
 constexpr absl::Duration kIdleMax = absl::Seconds(10);    // time that an attempt waits for background work to end
-constexpr std::string_view kWhatToDo =
-    "; restore a backup, or save what can be read by `lightcone repair`, or lose it and start with --store-damage "
-    "accept";
-
-// RocksDB takes a folder without its file CURRENT for an empty database, and removes tables that it does not know.
-absl::Status CheckCurrent(const std::string& folder) {
-  std::error_code error;
-  if (fs::exists(fs::path(folder) / "CURRENT", error)) return absl::OkStatus();
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() != ".sst") continue;
-    return DataLoss(
-        StrCat("it is damaged: there is no file 'CURRENT' beside '", it->path().filename().string(), "'", kWhatToDo));
-  }
-  return absl::OkStatus();
-}
 
 // The values of `count` keys of one table, read at once.
 struct RawValues {
@@ -82,8 +69,9 @@ class RocksStore final : public Store {
         background_(std::make_shared<BackgroundErrors>(
             folder_, BackgroundErrors::Told{[this] { Wake(); },
                                             [this](const rocksdb::Status& error) { FailWrites(error, "write"); },
-                                            [this] { return FlushWaits(); }})),
-        guard_(internals.env, [this](const auto& error, std::string_view step) { FailWrites(error, step); }),
+                                            [this] { gate_.Close(); }})),
+        gate_(internals.env, [this] { return RunningFlushes(); }),
+        guard_(gate_.env(), [this](const auto& error, std::string_view step) { FailWrites(error, step); }),
         group_([this] { return SyncLog(); }) {}
 
   ~RocksStore() override {
@@ -95,6 +83,7 @@ class RocksStore final : public Store {
       rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/false);  // DB::Resume waits for it, perhaps for ever
       watch_thread_.join();
     }
+    gate_.Open();
     opened_ = false;
     if (db_ == nullptr) return;
     // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
@@ -211,7 +200,7 @@ class RocksStore final : public Store {
       return Unavailable(StrCat("store '", folder_, "' is in use by another process or store: ", text));
     }
     const std::string step = StrCat("open store '", folder_, "'");
-    if (error.IsCorruption()) return DataLoss(StrCat(step, ": it is damaged: ", text, kWhatToDo));
+    if (error.IsCorruption()) return DataLoss(StrCat(step, ": it is damaged: ", text, kDamagedAdvice));
     return ToStatus(error, step);
   }
 
@@ -353,7 +342,7 @@ class RocksStore final : public Store {
   }
 
   // Background work that fails meanwhile would end DB::Resume beside a flush that it has scheduled, which RocksDB then
-  // forgets (store/background_errors.h). Under an error no new work begins.
+  // forgets (store/flush_gate.h). Under an error no new work begins.
   rocksdb::Status Resume() {
     using Properties = rocksdb::DB::Properties;
     const absl::Time limit = absl::Now() + kIdleMax;
@@ -361,10 +350,15 @@ class RocksStore final : public Store {
       if (absl::Now() >= limit) return rocksdb::Status::Busy("background work has not ended");
       absl::SleepFor(absl::Milliseconds(1));
     }
-    return db_->Resume();
+    return gate_.Resume([this] { return db_->Resume(); });
   }
 
-  bool FlushWaits() const { return opened_ && IsPositive(rocksdb::DB::Properties::kMemTableFlushPending); }
+  // Before the database is open it asks for nothing of its flushes.
+  uint64_t RunningFlushes() const {
+    uint64_t value = 0;
+    const bool known = opened_ && db_->GetIntProperty(rocksdb::DB::Properties::kNumRunningFlushes, &value);
+    return known ? value : std::numeric_limits<uint64_t>::max();
+  }
   bool IsPositive(const std::string& property) const {
     uint64_t value = 0;
     return db_->GetAggregatedIntProperty(property, &value) && value > 0;
@@ -404,6 +398,7 @@ class RocksStore final : public Store {
   SyncedFile synced_;  // file of the synced point
   DiskReserve reserve_;
   const std::shared_ptr<BackgroundErrors> background_;
+  FlushGate gate_;
   LogGuard guard_;
   std::unique_ptr<rocksdb::DB> db_;
   std::atomic<bool> opened_{false};                     // RocksDB's threads may ask db_
@@ -436,7 +431,7 @@ rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRec
 
 absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
   using Mode = rocksdb::WALRecoveryMode;
-  LC_RETURN_IF_ERROR(Annotate(CheckCurrent(folder_), StrCat("open store '", folder_, "'")));
+  LC_RETURN_IF_ERROR(Annotate(CheckCurrentFile(folder_), StrCat("open store '", folder_, "'")));
   const std::optional<SyncedPoint> point = ReadSyncedPoint(folder_);
   if (options.accept_damage) return OpenDamaged(options, point);
   if (!point) {

@@ -31,7 +31,7 @@ class FaultyDisk {
   }
   // From now on a flush that RocksDB schedules begins so much later.
   void DelayFlushes(absl::Duration late) { flush_delay_ = late; }
-  int delayed_flushes() const { return *delayed_flushes_; }  // number of those that have ended
+  int delayed_flushes() const { return *delayed_flushes_; }  // number of those whose delay is over
 
  private:
   class File : public rocksdb::FSWritableFileOwnerWrapper {
@@ -125,13 +125,13 @@ class FaultyDisk {
       void (*cancel)(void*);
       void* argument;
       absl::Duration delay;
-      std::shared_ptr<std::atomic<int>> ended;  // which may outlive the disk
+      std::shared_ptr<std::atomic<int>> begun;  // which may outlive the disk
     };
     static void Run(void* raw) {
       const std::unique_ptr<Late> late(static_cast<Late*>(raw));
       absl::SleepFor(late->delay);
+      ++*late->begun;
       late->run(late->argument);
-      ++*late->ended;
     }
     static void Cancel(void* raw) {
       const std::unique_ptr<Late> late(static_cast<Late*>(raw));

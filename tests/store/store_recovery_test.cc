@@ -112,17 +112,22 @@ TEST_F(StoreRecovery, AFullDiskIsLeftBehindWithoutAnyWrite) {
 // RocksDB drops a flush that it scheduled before an error and that begins after it, and its recovery waits for that
 // flush for ever.
 TEST_F(StoreRecovery, AFlushThatBeginsLateDoesNotKeepAFullDiskFromBeingLeftBehind) {
-  watch_interval_ = absl::Minutes(1);  // nothing resumes the store before the flush has begun
-  Open();
-  ASSERT_TRUE(Put("a").ok());
-  disk_.DelayFlushes(absl::Milliseconds(200));
-  ASSERT_TRUE(WriteTable().ok());
-  disk_.Set(FaultyDisk::Fault::kFullOnAppend);
-  EXPECT_EQ(Put("b").code(), absl::StatusCode::kResourceExhausted);
-  ASSERT_TRUE(Comes([&] { return disk_.delayed_flushes() > 0; }));
-  disk_.Set(FaultyDisk::Fault::kNone);
-  EXPECT_TRUE(Comes([&] { return Put("b").ok(); }));
-  EXPECT_TRUE(store_->Get(Table::kItems, "a").ok());
+  watch_interval_ = absl::Minutes(1);  // nothing resumes the store before the flush wants to begin
+  int flushes = 0;
+  for (const auto fault : {FaultyDisk::Fault::kFullOnAppend, FaultyDisk::Fault::kFullOnSync}) {
+    Open();
+    ASSERT_TRUE(Put("a").ok());
+    disk_.DelayFlushes(absl::Milliseconds(200));
+    ASSERT_TRUE(WriteTable().ok());
+    disk_.Set(fault);
+    EXPECT_EQ(Put("b").code(), absl::StatusCode::kResourceExhausted);
+    ASSERT_TRUE(Comes([&] { return disk_.delayed_flushes() > flushes; }));
+    disk_.DelayFlushes(absl::ZeroDuration());
+    disk_.Set(FaultyDisk::Fault::kNone);
+    EXPECT_TRUE(Comes([&] { return Put("b").ok(); }));
+    EXPECT_TRUE(store_->Get(Table::kItems, "a").ok());
+    flushes = disk_.delayed_flushes();
+  }
 }
 
 // The flushes of several tables wait for each other, and an attempt to recover ends with the first that fails.

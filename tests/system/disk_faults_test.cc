@@ -1,7 +1,7 @@
 // Acceptance: a call on a file of the store fails, at one point of a fixed workload after the other, with EIO or ENOSPC
 // or after half a write. No acknowledged write is lost, reads go on meanwhile, and writes go on within seconds of the
-// fault's end; where a log may have lost a record, they go on after a restart. LIGHTCONE_FAULT_POINTS in the
-// environment sets the number of points (2000 for all).
+// fault's end; where a log may have lost a record, they go on after a restart. In the environment
+// LIGHTCONE_FAULT_POINTS sets the number of points (2000 for all) and LIGHTCONE_FAULT_FIRST the first of them.
 #include "tests/system/disk_faults.h"
 
 #include <fcntl.h>
@@ -141,9 +141,9 @@ class DiskFaultsTest : public testing::Test {
   Version version_ = 0;
 };
 
-int Points() {
-  const char* const text = std::getenv("LIGHTCONE_FAULT_POINTS");
-  return text == nullptr ? kPoints : std::max(1, std::atoi(text));
+int FromEnvironment(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::max(0, std::atoi(text));
 }
 
 TEST_F(DiskFaultsTest, NoFaultOfAFileLosesWhatWasAcknowledged) {
@@ -154,8 +154,9 @@ TEST_F(DiskFaultsTest, NoFaultOfAFileLosesWhatWasAcknowledged) {
   MakeCollection();
   std::map<uint64_t, Version> acknowledged;
   int struck = 0, restarts = 0;
-  const int points = Points();
-  for (int point = 0; point < points; ++point) {
+  const int first = FromEnvironment("LIGHTCONE_FAULT_FIRST", 0);
+  const int points = FromEnvironment("LIGHTCONE_FAULT_POINTS", kPoints);
+  for (int point = first; point < first + points; ++point) {
     const auto call = static_cast<DiskCall>(point % kDiskCalls);
     const int error = point / kDiskCalls % 2 == 0 ? EIO : ENOSPC;
     const bool torn = point % 3 == 0;
