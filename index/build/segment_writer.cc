@@ -252,11 +252,14 @@ class SegmentWriter {
   // The kept graph, and codes, with entries.
   absl::Status AddEntries() {
     for (const std::string_view file : {kInt8CodesFile, kHalfCodesFile}) {
+      if (manifest_.File(file) == nullptr) continue;
       const std::string path = StrCat(folder_, "/", file);
       std::error_code error;
-      if (manifest_.File(file) != nullptr) std::filesystem::create_hard_link(StrCat(path, kKept), path, error);
-      if (error) std::filesystem::copy_file(StrCat(path, kKept), path, error);  // for file systems without links
+      std::filesystem::create_hard_link(StrCat(path, kKept), path, error);
+      if (!error) continue;
+      std::filesystem::copy_file(StrCat(path, kKept), path, error);  // for file systems without links
       if (error) return ErrnoStatus(error.value(), "link", path);
+      LC_RETURN_IF_ERROR(SyncFile(path));
     }
     LC_ASSIGN_OR_RETURN(std::string graph, ReadFile(StrCat(folder_, "/", kGraphFile, kKept), INT64_MAX));
     std::erase_if(manifest_.files, [](const FileEntry& file) { return file.name == kGraphFile; });

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/files.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "server/engine/core/snapshot_maker.h"
@@ -157,7 +158,10 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest, co
   if (!manifest.request_id.empty()) {
     LC_ASSIGN_OR_RETURN(const std::vector<ShelvedSnapshot> all, shelf_.List());
     for (const ShelvedSnapshot& one : all) {
-      if (one.manifest.ok() && one.manifest->request_id == manifest.request_id) return StatusFrom(shelf_, one);
+      if (!one.manifest.ok() || one.manifest->request_id != manifest.request_id) continue;
+      // The first call may have ended between the rename and its sync.
+      LC_RETURN_IF_ERROR(Annotate(SyncFolder(shelf_.folder()), StrCat("snapshot '", one.name, "'")));
+      return StatusFrom(shelf_, one);
     }
   }
   if (manifest.name.empty()) manifest.name = FreeName(manifest.scheduled ? "auto-" : "snapshot-");
