@@ -1,0 +1,46 @@
+// The process whose power is cut: writers, and an operator who activates, rolls back, copies and restores, over an
+// engine whose folder is recorded. It notes each call in the recorder's log before it and after it (power_oracle.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/engine/api/engine.h"
+#include "tests/system/power_oracle.h"
+
+namespace lightcone {
+
+inline constexpr char kPowerCollection[] = "c";
+inline constexpr int kPowerDimension = 4;
+inline constexpr uint32_t kPowerGeneration = 1, kPowerNewGeneration = 2;
+
+// The engine's folder is BASE/data. Restored snapshots are folders BASE/restored-NAME.
+std::string PowerDataOf(const std::string& base);
+std::string PowerRestoredOf(const std::string& base, const std::string& snapshot);
+
+// Small memory and no reserve, so that files change often and the log stays small.
+server::EngineOptions PowerOptions(const std::string& data);
+
+// Of the content `version` of an item, by a generation. Norms are at most 1.
+std::vector<float> PowerVector(uint64_t version, uint32_t generation);
+// What filters select the items of a group by.
+std::string PowerKey(int writer, uint64_t group);
+
+// What a process begins with. It is a line of text.
+struct PowerPlan {
+  uint64_t seed = 0;
+  uint64_t round = 0;  // Rounds of one oracle use names and versions of their own.
+  uint64_t calls = 0;  // of each writer
+  std::string base;
+};
+std::string EncodePowerPlan(const PowerPlan& plan);
+
+// Runs a plan. `states` is what the items of each writer are now, in a file by WritePowerStates. The exit status: 0, or
+// a number other than 0 after a call failed; stderr has its error.
+int RunPowerPlan(const std::string& plan, const std::string& states);
+
+void WritePowerStates(const std::string& path, const std::vector<PowerState>& states);
+
+}  // namespace lightcone
