@@ -86,6 +86,13 @@ Answer<v1::VerifySnapshotResponse> SnapshotClient::Verify(const std::string& nam
   return CallWithRetries(impl_->shared.options, call, impl_->stub.get(), &v1::Snapshots::Stub::VerifySnapshot, request);
 }
 
+Answer<v1::RestoreCollectionResponse> SnapshotClient::RestoreCollection(const v1::RestoreCollectionRequest& request,
+                                                                        const CallOptions& call) {
+  v1::RestoreCollectionRequest copy = request;
+  if (copy.request_id().empty()) copy.set_request_id(NewRequestId());
+  return CallWithRetries(impl_->shared.options, call, impl_->stub.get(), &v1::Snapshots::Stub::RestoreCollection, copy);
+}
+
 absl::Status SnapshotClient::Download(const std::string& name, const std::string& file,
                                       const std::function<void(uint64_t)>& seen, const CallOptions& call) {
   std::error_code error;

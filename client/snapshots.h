@@ -1,4 +1,4 @@
-// Snapshots of a server: made, listed, verified, and carried to and from files.
+// Snapshots of a server: made, listed, verified, carried to and from files, and single collections brought back.
 // Errors and retries as client/client.h. Threads: every method is safe concurrently.
 #pragma once
 
@@ -22,6 +22,8 @@ class SnapshotClient {
   // Made once: a retry after a lost answer would find no snapshot.
   absl::Status Delete(const std::string& name, const CallOptions& = {});
   Answer<v1::VerifySnapshotResponse> Verify(const std::string& name, const CallOptions& = {});
+  Answer<v1::RestoreCollectionResponse> RestoreCollection(const v1::RestoreCollectionRequest& request,
+                                                          const CallOptions& = {});
 
   // Writes the archive to FILE.partial, fsyncs and renames it: FILE is always whole. ALREADY_EXISTS where it is there.
   // `seen` gets the number of bytes so far, and may be empty.

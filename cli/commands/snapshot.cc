@@ -1,8 +1,9 @@
-// lightcone snapshot create | list | delete | verify | download | upload | copy | prune, lightcone restore
+// lightcone snapshot create | list | delete | verify | restore | download | upload | copy | prune, lightcone restore
 #include "cli/commands/snapshot.h"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/command_table.h"
@@ -21,7 +22,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct SnapshotFlags {
-  std::string name, file, folder, request_id;
+  std::string name, file, folder, request_id, collection, as;
+  std::vector<std::string> collections;
   S3Flags s3;
 };
 
@@ -75,7 +77,8 @@ void ShowSnapshot(const Context& context, const v1::SnapshotInfo& one) {
 
 absl::Status RunCreateSnapshot(Context& context, const SnapshotFlags& flags) {
   LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
-  const auto request = RequestOf<v1::CreateSnapshotRequest>(flags);
+  auto request = RequestOf<v1::CreateSnapshotRequest>(flags);
+  for (const std::string& name : flags.collections) request.add_collections(name);
   LC_ASSIGN_OR_RETURN(const v1::CreateSnapshotResponse made, client->Create(request, context.Waiting()));
   ShowSnapshot(context, made.snapshot());
   return absl::OkStatus();
@@ -107,6 +110,24 @@ absl::Status RunVerifySnapshot(Context& context, const SnapshotFlags& flags) {
   LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
   LC_ASSIGN_OR_RETURN(const v1::VerifySnapshotResponse verified, client->Verify(flags.name, context.Waiting()));
   ShowSnapshot(context, verified.snapshot());
+  return absl::OkStatus();
+}
+
+absl::Status RunRestoreCollection(Context& context, const SnapshotFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const auto client, ConnectForSnapshots(context));
+  v1::RestoreCollectionRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_snapshot(flags.name);
+  request.set_collection(flags.collection);
+  request.set_name(flags.as);
+  LC_ASSIGN_OR_RETURN(const v1::RestoreCollectionResponse restored,
+                      client->RestoreCollection(request, context.Waiting()));
+  context.Show({{"collection", restored.name()},
+                {"items", restored.items()},
+                {"sequence", restored.sequence()},
+                {"active_generation", restored.active_generation()}},
+               StrCat("restored collection ", restored.name(), " of snapshot ", flags.name, ": ",
+                      Grouped(restored.items()), " items\n"));
   return absl::OkStatus();
 }
 
@@ -183,13 +204,19 @@ void AddSnapshotName(CLI::App* app, SnapshotFlags* flags) {
 }  // namespace
 
 void AddSnapshot(CLI::App& root, Context& context) {
-  CLI::App* app = AddCommand(root, "snapshot", "Make, list, verify, delete and carry snapshots of a running server");
+  CLI::App* app = AddCommand(root, "snapshot",
+                             "Make, list, verify, delete and carry snapshots of a running server, and bring a "
+                             "collection back");
   app->require_subcommand(1);
   AddCommands<SnapshotFlags>(
       *app, context,
       {{"create", "Make a snapshot while searches and writes go on", &RunCreateSnapshot,
         [](CLI::App* create, SnapshotFlags* flags) {
           create->add_option("name", flags->name, "Name of the snapshot; default: a name of the present time");
+          create
+              ->add_option("--collection", flags->collections,
+                           "COLLECTION that it is to hold, or an alias, as often as wanted; default: the whole server")
+              ->allow_extra_args(false);
           AddRequestId(create, &flags->request_id);
         }},
        {"list", "List the snapshots of the server, or of a place in a bucket, damaged ones too", &RunListSnapshots,
@@ -203,6 +230,13 @@ void AddSnapshot(CLI::App& root, Context& context) {
           verify->add_option("name", flags->name, "Name of the server's snapshot, or s3://BUCKET/PREFIX/NAME")
               ->required();
           AddS3Access(verify, &flags->s3);
+        }},
+       {"restore", "Bring a collection of a snapshot into the running server", &RunRestoreCollection,
+        [](CLI::App* restore, SnapshotFlags* flags) {
+          AddSnapshotName(restore, flags);
+          restore->add_option("collection", flags->collection, "Name of the collection in the snapshot")->required();
+          restore->add_option("--as", flags->as, "New NAME of the collection; default: the same name");
+          AddRequestId(restore, &flags->request_id);
         }},
        {"download", "Write a snapshot to a file, as one tar archive", &RunDownloadSnapshot,
         [](CLI::App* download, SnapshotFlags* flags) {

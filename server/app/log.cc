@@ -64,7 +64,7 @@ void LogCall(std::string_view method, std::string_view code, absl::Duration elap
       method == "Training/Start" || method == "Training/Cancel" || method == "Generations/Retire" ||
       method == "Jobs/Cancel" || method == "Backfill/Start" || method == "Backfill/Pause" ||
       method.starts_with("Console/") || method == "Snapshots/CreateSnapshot" || method == "Snapshots/DeleteSnapshot" ||
-      method == "Snapshots/UploadSnapshot";
+      method == "Snapshots/UploadSnapshot" || method == "Snapshots/RestoreCollection";
   const bool fault = code == "INTERNAL" || code == "DATA_LOSS" || code == "UNKNOWN";
   if (!operates && !fault && (code == "OK" || !spdlog::should_log(spdlog::level::debug))) return;
   const auto level = fault ? spdlog::level::err : operates ? spdlog::level::info : spdlog::level::debug;

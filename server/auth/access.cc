@@ -75,13 +75,14 @@ constexpr Access kTable[] = {
     {.method = "Training/Watch", .needed = kRead, .job_field = "id"},
     {.method = "Training/Cancel", .needed = kOperate, .job_field = "id"},
 
-    // A snapshot holds all collections.
+    // A snapshot may hold all collections.
     {.method = "Snapshots/CreateSnapshot", .needed = kAdmin, .everything = true},
     {.method = "Snapshots/ListSnapshots", .needed = kAdmin, .everything = true},
     {.method = "Snapshots/DeleteSnapshot", .needed = kAdmin, .everything = true},
     {.method = "Snapshots/VerifySnapshot", .needed = kAdmin, .everything = true},
     {.method = "Snapshots/DownloadSnapshot", .needed = kAdmin, .everything = true},
     {.method = "Snapshots/UploadSnapshot", .needed = kAdmin, .everything = true},
+    {.method = "Snapshots/RestoreCollection", .needed = kAdmin, .name_field = "name", .source_field = "collection"},
 
     // Balancers ask for health without a key. Reflection tells the wire, which is public.
     {.method = "grpc.health.v1.Health/Check", .needed = kNoScope},

@@ -16,6 +16,9 @@ struct Access {
   std::string_view collection_field = {};
   // Field of the request with a name that the call gives, to a collection or an alias; the name itself must be allowed.
   std::string_view name_field = {};
+  // Field with the name of a collection in a snapshot. It must be allowed, whether the server has such a collection or
+  // not. An empty `name_field` then means the same name.
+  std::string_view source_field = {};
   std::string_view job_field = {};  // field with the id of a job, which belongs to a collection
   // An empty `collection_field` names no collection, and answers leave out what is not seen.
   bool may_be_empty = false;

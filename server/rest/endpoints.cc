@@ -78,7 +78,7 @@ constexpr Endpoint kEndpoints[] = {
 };
 
 constexpr std::string_view kWholePoints = "a point without a vector is none: delete whole points";
-constexpr std::string_view kSnapshots = "snapshots are of the whole server: `lightcone snapshot`";
+constexpr std::string_view kSnapshots = "snapshots are made and restored by `lightcone snapshot`";
 constexpr std::string_view kOneMachine = "the server is one machine";
 
 constexpr RefusedEndpoint kRefused[] = {

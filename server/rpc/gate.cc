@@ -88,8 +88,14 @@ absl::Status Gate::CheckRequest(const Caller& caller, const google::protobuf::Me
     const std::string name = TextOfField(request, access.collection_field);
     if (!name.empty() || !access.may_be_empty) LC_RETURN_IF_ERROR(CheckName(caller, name));
   }
+  std::string source;
+  if (!access.source_field.empty()) {
+    source = TextOfField(request, access.source_field);
+    LC_RETURN_IF_ERROR(keys_->CheckCollection(*caller.principal, access.needed, source, source));
+  }
   if (!access.name_field.empty()) {
-    LC_RETURN_IF_ERROR(CheckNewName(caller, TextOfField(request, access.name_field)));
+    const std::string name = TextOfField(request, access.name_field);
+    LC_RETURN_IF_ERROR(CheckNewName(caller, name.empty() ? source : name));
   }
   if (!access.job_field.empty()) return CheckJob(caller, TextOfField(request, access.job_field));
   return absl::OkStatus();
@@ -120,7 +126,7 @@ std::string CollectionIn(std::string_view method, const google::protobuf::Messag
   const auth::Access* const access = auth::FindAccess(method);
   std::string name;
   if (access == nullptr) return name;
-  for (const std::string_view field : {access->collection_field, access->name_field}) {
+  for (const std::string_view field : {access->collection_field, access->name_field, access->source_field}) {
     if (name.empty() && !field.empty()) name = TextOfField(request, field);
   }
   return name;

@@ -83,6 +83,7 @@ constexpr MethodSize kSizes[] = {
     {"Snapshots/VerifySnapshot", Size::kSmall},
     {"Snapshots/DownloadSnapshot", Size::kSmall},
     {"Snapshots/UploadSnapshot", Size::kBulk},
+    {"Snapshots/RestoreCollection", Size::kSmall},
     {"Training/Start", Size::kSmall},
     {"Training/Get", Size::kSmall},
     {"Training/List", Size::kSmall},

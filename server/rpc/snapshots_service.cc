@@ -196,6 +196,7 @@ class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackSer
     Check(&SnapshotsService::DeleteSnapshot);
     Check(&SnapshotsService::VerifySnapshot);
     Check(&SnapshotsService::DownloadSnapshot);
+    Check(&SnapshotsService::RestoreCollection);
     MarkMethodCallback(core->RulesOf(*v1::UploadSnapshotRequest::descriptor()).method_index,
                        new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer, v1::UploadSnapshotResponse>(
                            [core](Context* context, v1::UploadSnapshotResponse* response) {
@@ -208,8 +209,10 @@ class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackSer
   Unary* CreateSnapshot(Context* context, const v1::CreateSnapshotRequest* request,
                         v1::CreateSnapshotResponse* response) override {
     return OperateOrWait(true, context, "Snapshots/CreateSnapshot", request, [=, this](const CallContext& call) {
-      return ConvertSnapshot(snapshots().Create(request->name(), request->request_id(), call),
-                             response->mutable_snapshot());
+      const CreateSnapshotCall create{.name = request->name(),
+                                      .request_id = request->request_id(),
+                                      .collections = {request->collections().begin(), request->collections().end()}};
+      return ConvertSnapshot(snapshots().Create(create, call), response->mutable_snapshot());
     });
   }
 
@@ -240,6 +243,23 @@ class SnapshotsService final : public OperatorService<v1::Snapshots::CallbackSer
     auto* stream = new DownloadStream(core_, context, *request);
     stream->Begin(*context);
     return stream;
+  }
+
+  Unary* RestoreCollection(Context* context, const v1::RestoreCollectionRequest* request,
+                           v1::RestoreCollectionResponse* response) override {
+    return OperateOrWait(
+        true, context, "Snapshots/RestoreCollection", request, [=, this](const CallContext& call) -> absl::Status {
+          const RestoreCollectionCall restore{.request_id = request->request_id(),
+                                              .snapshot = request->snapshot(),
+                                              .collection = request->collection(),
+                                              .name = request->name()};
+          LC_ASSIGN_OR_RETURN(const RestoredCollection restored, snapshots().RestoreCollection(restore, call));
+          response->set_name(restored.name);
+          response->set_items(restored.items);
+          response->set_sequence(restored.sequence);
+          response->set_active_generation(restored.active_generation);
+          return absl::OkStatus();
+        });
   }
 
  private:

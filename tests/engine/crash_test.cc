@@ -110,7 +110,7 @@ int ChildExpires(const std::string& folder, int pipe, uint64_t from) {
     if (n % 40 == 0) {
       const absl::Status gone = engine->snapshots().Delete("latest");
       if (!gone.ok() && !absl::IsNotFound(gone)) return 8;
-      if (!engine->snapshots().Create("latest", "", {}).ok()) return 9;
+      if (!engine->snapshots().Create({"latest"}, {}).ok()) return 9;
     }
     if (n % 10 == 0) {
       ActivateCall activate;

@@ -285,7 +285,7 @@ TEST_F(ItemExpiry, ARestoreBringsBackNothingWhoseTimeHasCome) {
   MakeCollection();
   WriteItems(1, 5, 2'000);
   WriteItems(6, 9, 60'000);
-  const auto made = engine_->snapshots().Create("before", "", {});
+  const auto made = engine_->snapshots().Create({"before"}, {});
   ASSERT_TRUE(made.ok()) << made.status();
   Pass(2'000);
   EXPECT_TRUE(Comes([&] { return Removed() == 5; }));

@@ -60,7 +60,10 @@ TEST(Records, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(again->file, adapter.file);
   EXPECT_EQ(Encode(*again), Encode(adapter));
   RequestRecord request{"Create", "x|y", 1, 2, 3, 4, 5, 6};
+  request.items = 7;
+  request.sequence = 8;
   EXPECT_EQ(Encode(*DecodeRequest(Encode(request))), Encode(request));
+  EXPECT_EQ(DecodeRequest(Encode(request))->sequence, 8u);
   const BackfillRecord backfill{3, 2, true, true, 77, 5};
   EXPECT_EQ(Encode(*DecodeBackfill(Encode(backfill))), Encode(backfill));
   EXPECT_TRUE(Fails(DecodeBackfill(Encode(BackfillRecord())), Code::kDataLoss, {"'generation'"}));

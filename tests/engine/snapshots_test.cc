@@ -109,7 +109,7 @@ class SnapshotsTest : public AdapterTest {
     Activate(1);
   }
   SnapshotStatus Create(const std::string& name) {
-    const auto made = engine_->snapshots().Create(name, "", {});
+    const auto made = engine_->snapshots().Create({name}, {});
     EXPECT_TRUE(made.ok()) << made.status();
     return made.ok() ? *made : SnapshotStatus{};
   }
@@ -207,11 +207,11 @@ TEST_F(SnapshotsTest, ARestoredServerHasGenerationsAdaptersAliasesPayloadIndexes
 TEST_F(SnapshotsTest, NamesRequestsAndDeletionsAreHeldToTheirRules) {
   MakeCollection();
   Snapshots& snapshots = engine_->snapshots();
-  const auto first = snapshots.Create("", "request-1", {});
+  const auto first = snapshots.Create({"", "request-1"}, {});
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(snapshots.Create("", "request-1", {})->manifest.name, first->manifest.name) << "made once";
-  EXPECT_TRUE(Fails(snapshots.Create(first->manifest.name, "", {}), Code::kAlreadyExists, {first->manifest.name}));
-  EXPECT_TRUE(Fails(snapshots.Create("../x", "", {}), Code::kInvalidArgument, {"name", "../x"}));
+  EXPECT_EQ(snapshots.Create({"", "request-1"}, {})->manifest.name, first->manifest.name) << "made once";
+  EXPECT_TRUE(Fails(snapshots.Create({first->manifest.name}, {}), Code::kAlreadyExists, {first->manifest.name}));
+  EXPECT_TRUE(Fails(snapshots.Create({"../x"}, {}), Code::kInvalidArgument, {"name", "../x"}));
   EXPECT_TRUE(Fails(snapshots.Verify("none", {}), Code::kNotFound, {"none", first->manifest.name}));
   EXPECT_EQ(snapshots.Figures().count, 1u);
   EXPECT_FALSE(snapshots.Figures().newest_verified.has_value());
@@ -221,13 +221,13 @@ TEST_F(SnapshotsTest, NamesRequestsAndDeletionsAreHeldToTheirRules) {
   EXPECT_EQ(snapshots.Figures().count, 0u);
   CallContext over;
   over.deadline = absl::InfinitePast();
-  EXPECT_TRUE(Fails(snapshots.Create("late", "", over), Code::kCancelled, {}));
+  EXPECT_TRUE(Fails(snapshots.Create({"late"}, over), Code::kCancelled, {}));
   EXPECT_TRUE(snapshots.List()->empty());
 }
 
 TEST_F(SnapshotsTest, TheScheduleMakesVerifiesAndKeepsSoMany) {
   MakeCollection();
-  ASSERT_TRUE(engine_->snapshots().Create("mine", "", {}).ok());
+  ASSERT_TRUE(engine_->snapshots().Create({"mine"}, {}).ok());
   BackupOptions options;
   options.every = absl::Milliseconds(1);
   options.keep = 1;
@@ -326,7 +326,7 @@ TEST(SnapshotsChild, Body) {
   for (uint64_t n = 1;; ++n) {
     if (!WriteOne(*engine, n).ok()) _exit(3);
     if (n % 5 != 0) continue;
-    if (!engine->snapshots().Create(StrCat("s", n), "", {}).ok()) _exit(4);
+    if (!engine->snapshots().Create({StrCat("s", n)}, {}).ok()) _exit(4);
     if (n > 5 && !engine->snapshots().Delete(StrCat("s", n - 5)).ok()) _exit(5);
     if (n == 5 && write(STDOUT_FILENO, "!", 1) != 1) _exit(6);
   }

@@ -12,6 +12,7 @@
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/jobs.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
+#include "lightcone/v1/snapshots.pb.h"
 #include "tests/rpc/keys_fixture.h"
 
 namespace lightcone::server {
@@ -46,7 +47,8 @@ const std::map<std::string, std::string>& PromisedScopes() {
     add("operate", "Training", {"Cancel"});
     add("admin", "Training", {"Start"});
     add("admin", "Snapshots",
-        {"CreateSnapshot", "ListSnapshots", "DeleteSnapshot", "VerifySnapshot", "DownloadSnapshot", "UploadSnapshot"});
+        {"CreateSnapshot", "ListSnapshots", "DeleteSnapshot", "VerifySnapshot", "DownloadSnapshot", "UploadSnapshot",
+         "RestoreCollection"});
     return out;
   }();
   return promised;
@@ -191,6 +193,24 @@ TEST_F(AccessTest, ForeignCollectionsLookAlikeWhetherTheyExistOrNot) {
   // A new name must be allowed itself, and an alias of others is not taken from them.
   EXPECT_EQ(Call("Collections/Create", "theirs-2", "mine-key").status.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_EQ(Call("Collections/SetAlias", "mine-trap", "mine-key").status.error_code(), grpc::PERMISSION_DENIED);
+}
+
+TEST_F(AccessTest, ARestoreNeedsThePermissionForItsSourceAndForItsNewName) {
+  engine_.on_resolve = [](const std::string&) -> std::optional<std::string> { return std::nullopt; };
+  Serve(KeyLine("mine", auth::kAdmin, {"mine-*"}));
+  const auto restore = [&](const std::string& source, const std::string& name) {
+    v1::RestoreCollectionRequest request;
+    request.set_snapshot("monday");
+    request.set_collection(source);
+    request.set_name(name);
+    const std::string path = "/lightcone.v1.Snapshots/RestoreCollection";
+    return CallByName(channel_, path, request.SerializeAsString(), "mine-key").status.error_code();
+  };
+  EXPECT_EQ(restore("mine-1", "mine-2"), grpc::OK);
+  EXPECT_EQ(restore("mine-1", ""), grpc::OK);
+  EXPECT_EQ(restore("theirs", "mine-2"), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(restore("mine-1", "theirs"), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(restore("theirs", ""), grpc::PERMISSION_DENIED);
 }
 
 TEST_F(AccessTest, ListsLeaveOutWhatTheCallerDoesNotSee) {

@@ -16,8 +16,11 @@ namespace lightcone::server {
 class FakeSnapshots : public Snapshots {
  public:
   absl::Status Start(const BackupOptions&) override { return absl::OkStatus(); }
-  absl::StatusOr<SnapshotStatus> Create(const std::string&, const std::string&, const CallContext&) override {
+  absl::StatusOr<SnapshotStatus> Create(const CreateSnapshotCall&, const CallContext&) override {
     return SnapshotStatus{};
+  }
+  absl::StatusOr<RestoredCollection> RestoreCollection(const RestoreCollectionCall&, const CallContext&) override {
+    return RestoredCollection{};
   }
   absl::StatusOr<std::vector<SnapshotStatus>> List() override { return std::vector<SnapshotStatus>(); }
   absl::Status Delete(const std::string&) override { return absl::OkStatus(); }

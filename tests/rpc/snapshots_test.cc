@@ -79,6 +79,45 @@ TEST_F(SnapshotsWire, ASnapshotIsMadeListedVerifiedDownloadedUploadedRestoredAnd
   EXPECT_EQ(found.results(0).hits_size(), 3);
 }
 
+TEST_F(SnapshotsWire, ACollectionOfASnapshotComesBackUnderAnotherNameWhileAllServes) {
+  Start();
+  MakeGallery("photos");
+  MakeGallery("films");
+  ASSERT_TRUE(Upsert(Batch("photos", {"a", "b", "c"})).ok());
+  v1::CreateSnapshotRequest request;
+  request.set_name("first");
+  request.add_collections("photos");
+  const auto made = snapshots_->Create(request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_EQ(made->snapshot().collections_size(), 1);
+  EXPECT_EQ(made->snapshot().collections(0).collection(), "photos");
+  request.set_name("second");
+  request.add_collections("unknown");
+  EXPECT_EQ(snapshots_->Create(request).status().code(), absl::StatusCode::kNotFound);
+
+  v1::RestoreCollectionRequest restore;
+  restore.set_snapshot("first");
+  restore.set_collection("photos");
+  EXPECT_EQ(snapshots_->RestoreCollection(restore).status().code(), absl::StatusCode::kAlreadyExists);
+  restore.set_name("copy");
+  restore.set_request_id("once");
+  for (int call = 0; call < 2; ++call) {
+    const auto restored = snapshots_->RestoreCollection(restore);
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    EXPECT_EQ(restored->name(), "copy");
+    EXPECT_EQ(restored->items(), 3u);
+    EXPECT_EQ(restored->active_generation(), 1u);
+    EXPECT_GT(restored->sequence(), 0u);
+  }
+  v1::SearchResponse found;
+  ASSERT_TRUE(Search(SearchFor("copy", {0, 1, 2, 3}), &found).ok());
+  EXPECT_EQ(found.results(0).hits_size(), 3);
+  restore.set_request_id("");
+  restore.set_name("another");
+  restore.set_collection("films");
+  EXPECT_EQ(snapshots_->RestoreCollection(restore).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(SnapshotsWire, APieceThatTakesMoreMemoryThanTheServerParsesIsRefused) {
   config_.parsed_bytes_max = 1 << 20;
   Serve();

@@ -23,6 +23,27 @@ struct BackupOptions {
   int keep = 7;                                 // snapshots of the schedule that are kept, 1 at least
 };
 
+struct CreateSnapshotCall {
+  std::string name;                           // empty: a name of the present time
+  std::string request_id = {};                // the same id again gives the same snapshot; empty: a new one each time
+  std::vector<std::string> collections = {};  // names or aliases of what it is to hold; empty: the whole server
+};
+
+// Brings a collection of a snapshot into the running server.
+struct RestoreCollectionCall {
+  std::string request_id = {};  // empty: the call is not idempotent
+  std::string snapshot = {};    // name of one of the server's snapshots
+  std::string collection = {};  // name of the collection in the snapshot; an alias does not do
+  std::string name = {};        // new name of the collection; empty: the same name
+};
+
+struct RestoredCollection {
+  std::string name;
+  uint64_t items = 0;
+  uint64_t sequence = 0;  // sequence of the last write
+  uint32_t active_generation = 0;
+};
+
 struct SnapshotStatus {
   SnapshotManifest manifest;           // only its name where `damage` is an error
   absl::Status damage;                 // why it cannot be read
@@ -52,10 +73,16 @@ class Snapshots {
   // Takes the options, removes what a killed process left in the folder, and begins the schedule. Called once at most,
   // before other calls; without it the defaults hold.
   virtual absl::Status Start(const BackupOptions& options) = 0;
-  // An empty name is made of the present time. The same request_id again gives the same snapshot. ALREADY_EXISTS for a
-  // name in use; FAILED_PRECONDITION while this name is being worked on; RESOURCE_EXHAUSTED on a full disk.
-  virtual absl::StatusOr<SnapshotStatus> Create(const std::string& name, const std::string& request_id,
-                                                const CallContext& context) = 0;
+  // ALREADY_EXISTS for a name in use; FAILED_PRECONDITION while this name is being worked on; NOT_FOUND for a
+  // collection that is not there; RESOURCE_EXHAUSTED on a full disk. Of chosen collections, a damaged row is DATA_LOSS.
+  virtual absl::StatusOr<SnapshotStatus> Create(const CreateSnapshotCall& call, const CallContext& context) = 0;
+  // Searches and writes go on meanwhile; one restore at a time. The collection is there as a whole or not at all,
+  // whatever ends the call or the process. ALREADY_EXISTS for a name in use, also of an alias; NOT_FOUND for a snapshot
+  // or a collection that is not there; DATA_LOSS for damage, which is looked for before anything is written;
+  // RESOURCE_EXHAUSTED where the disk has too little room, or the memory for the index; CANCELLED. The aliases and the
+  // jobs of the collection stay behind.
+  virtual absl::StatusOr<RestoredCollection> RestoreCollection(const RestoreCollectionCall& call,
+                                                               const CallContext& context) = 0;
   virtual absl::StatusOr<std::vector<SnapshotStatus>> List() = 0;
   // NOT_FOUND lists the names there are.
   virtual absl::Status Delete(const std::string& name) = 0;

@@ -82,6 +82,8 @@ constexpr auto kRequestFields = [](auto& f, auto& r) {
   f.Field("time_us", r.time_us);
   f.Optional("version", r.version);
   f.Optional("job", r.job);
+  f.Optional("items", r.items);
+  f.Optional("sequence", r.sequence);
 };
 
 constexpr auto kAuditFields = [](auto& f, auto& r) {

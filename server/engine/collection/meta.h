@@ -117,6 +117,8 @@ struct RequestRecord {
   int64_t time_us = 0;
   uint64_t version = 0;  // PutAdapter: of the adapter
   std::string job = {};  // id of the job that the call began
+  // RestoreCollection: of the collection as it came back.
+  uint64_t items = 0, sequence = 0;
 };
 
 // Table kMeta, "audit/<place>/<collection>": an activation, a rollback, a retirement or a canary, for people.
@@ -156,7 +158,8 @@ std::string ProgressName(uint32_t collection);
 std::string BackfillName(uint32_t collection);
 std::string BackfillHeadName(uint32_t collection);
 std::string RequestName(std::string_view request_id);
-std::string DroppingName(uint32_t collection);  // there while a drop is under way
+// There while a drop or a restore of the collection is under way: a start removes what is there of it.
+std::string DroppingName(uint32_t collection);
 // `place`: the time in microseconds, or a place behind the collection's entry before where the clock was ahead then.
 std::string AuditName(int64_t place, uint32_t collection);
 // Place and collection of a key of kMeta; nothing for another key.

@@ -137,7 +137,7 @@ class EngineImpl final : public RolloutFacade {
   Maintenance maintenance_{context_};
   ExpirySweeps expiry_sweeps_{context_};
   EmbedBackfills embed_backfills_;
-  SnapshotCalls snapshots_{context_, maintenance_};
+  SnapshotCalls snapshots_{context_, maintenance_, backfills_};
 };
 
 }  // namespace lightcone::server

@@ -29,14 +29,7 @@ absl::Status FinishDrops(Context& context) {
   for (; markers->Valid(); markers->Next()) {
     const std::string key(markers->key());
     LC_ASSIGN_OR_RETURN(const uint32_t number, ParseNumber(std::string_view(key).substr(prefix), "a drop's marker"));
-    std::error_code error;
-    fs::remove_all(context.folders.Index(number), error);
-    if (!error) fs::remove_all(context.folders.Encoders(number), error);
-    if (error) return ErrnoStatus(error.value(), "remove", context.folders.Index(number));
-    LC_RETURN_IF_ERROR(DeleteKeysOf(*context.store, number));
-    WriteBatch batch;
-    batch.Delete(Table::kMeta, key);
-    LC_RETURN_IF_ERROR(context.store->Write(batch, Durability::kDurable));
+    LC_RETURN_IF_ERROR(RemoveRemains(context, number));
   }
   return markers->status();
 }
@@ -89,38 +82,6 @@ absl::StatusOr<AdapterSet> LoadAdapters(const Context& context, uint32_t number,
   return adapters;
 }
 
-absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uint32_t number,
-                                                           const std::string& encoded) {
-  LC_ASSIGN_OR_RETURN(CollectionRecord record, DecodeCollection(encoded));
-  std::vector<GenerationRecord> generations;
-  const keys::Range range = keys::GenerationRecordRange(number);
-  const auto rows = context.store->Scan(Table::kGenerations, range.begin, range.end);
-  for (; rows->Valid(); rows->Next()) {
-    LC_ASSIGN_OR_RETURN(GenerationRecord generation, DecodeGeneration(rows->value()));
-    if (generation.generation != generations.size() + 1) {
-      return DataLoss(
-          StrCat("collection '", record.name, "': the record of generation ", generations.size() + 1, " is missing"));
-    }
-    generations.push_back(std::move(generation));
-  }
-  LC_RETURN_IF_ERROR(rows->status());
-  if (generations.size() != record.last_generation) {
-    return DataLoss(StrCat("collection '", record.name, "' has ", generations.size(), " generation records; expected ",
-                           record.last_generation));
-  }
-  LC_ASSIGN_OR_RETURN(AdapterSet adapters, LoadAdapters(context, number, record.name, generations));
-  ProgressRecord progress;
-  const auto stored = context.store->Get(Table::kMeta, keys::Meta(ProgressName(number)));
-  if (stored.ok()) {
-    LC_ASSIGN_OR_RETURN(progress, DecodeProgress(*stored));
-  } else if (!absl::IsNotFound(stored.status())) {
-    return stored.status();
-  }
-  return Collection::Open(number, context.store.get(), &context.clock, context.folders.Index(number), std::move(record),
-                          encoded, std::move(generations), std::move(adapters), std::move(progress),
-                          IndexLimitsOf(context));
-}
-
 // A wall clock that was turned back while no server ran must not bring back what has expired.
 absl::Status LoadClock(Context& context) {
   const auto seen = context.store->Get(Table::kMeta, keys::Meta(kClockName));
@@ -156,6 +117,49 @@ absl::Status Admit(Context& context, BackfillCalls& backfills, absl::StatusOr<st
 }
 
 }  // namespace
+
+absl::Status RemoveRemains(Context& context, uint32_t number) {
+  std::error_code error;
+  fs::remove_all(context.folders.Index(number), error);
+  if (!error) fs::remove_all(context.folders.Encoders(number), error);
+  if (error) return ErrnoStatus(error.value(), "remove", context.folders.Index(number));
+  LC_RETURN_IF_ERROR(DeleteKeysOf(*context.store, number));
+  WriteBatch batch;
+  batch.Delete(Table::kMeta, keys::Meta(DroppingName(number)));
+  return context.store->Write(batch, Durability::kDurable);
+}
+
+absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uint32_t number,
+                                                           const std::string& encoded) {
+  LC_ASSIGN_OR_RETURN(CollectionRecord record, DecodeCollection(encoded));
+  std::vector<GenerationRecord> generations;
+  const keys::Range range = keys::GenerationRecordRange(number);
+  const auto rows = context.store->Scan(Table::kGenerations, range.begin, range.end);
+  for (; rows->Valid(); rows->Next()) {
+    LC_ASSIGN_OR_RETURN(GenerationRecord generation, DecodeGeneration(rows->value()));
+    if (generation.generation != generations.size() + 1) {
+      return DataLoss(
+          StrCat("collection '", record.name, "': the record of generation ", generations.size() + 1, " is missing"));
+    }
+    generations.push_back(std::move(generation));
+  }
+  LC_RETURN_IF_ERROR(rows->status());
+  if (generations.size() != record.last_generation) {
+    return DataLoss(StrCat("collection '", record.name, "' has ", generations.size(), " generation records; expected ",
+                           record.last_generation));
+  }
+  LC_ASSIGN_OR_RETURN(AdapterSet adapters, LoadAdapters(context, number, record.name, generations));
+  ProgressRecord progress;
+  const auto stored = context.store->Get(Table::kMeta, keys::Meta(ProgressName(number)));
+  if (stored.ok()) {
+    LC_ASSIGN_OR_RETURN(progress, DecodeProgress(*stored));
+  } else if (!absl::IsNotFound(stored.status())) {
+    return stored.status();
+  }
+  return Collection::Open(number, context.store.get(), &context.clock, context.folders.Index(number), std::move(record),
+                          encoded, std::move(generations), std::move(adapters), std::move(progress),
+                          IndexLimitsOf(context));
+}
 
 absl::StatusOr<std::vector<std::pair<uint32_t, std::string>>> FindCollections(const Store& store) {
   std::vector<std::pair<uint32_t, std::string>> found;

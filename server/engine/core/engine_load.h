@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,6 +24,14 @@ void KeepToOwner(const std::string& folder);
 
 // Numbers and encoded records of all collections of a store.
 absl::StatusOr<std::vector<std::pair<uint32_t, std::string>>> FindCollections(const Store& store);
+
+// Removes what is left of a collection that no record names: files, rows and last its marker. A call that failed can be
+// repeated. A start repeats it while the marker is there.
+absl::Status RemoveRemains(Context& context, uint32_t number);
+
+// Opens a collection from its rows. `encoded` is its record, which need not be in the store yet.
+absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uint32_t number,
+                                                           const std::string& encoded);
 
 // Fills the catalog; the numbers of the collections that are refused.
 absl::StatusOr<std::set<uint32_t>> LoadCollections(Context& context, BackfillCalls& backfills);

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "server/engine/core/collection_restore.h"
 #include "server/engine/core/snapshot_maker.h"
 #include "snapshot/folder_sink.h"
 #include "snapshot/read.h"
@@ -49,7 +51,7 @@ class SnapshotCalls::NameHold {
     LC_RETURN_IF_ERROR(CheckSnapshotName(name));
     absl::MutexLock lock(&calls->mu_);
     if (calls->held_.insert(name).second) return std::unique_ptr<NameHold>(new NameHold(calls, name));
-    return FailedPrecondition(StrCat("snapshot '", name, "' is being made or deleted by another call"));
+    return FailedPrecondition(StrCat("snapshot '", name, "' is in use by another call"));
   }
   ~NameHold() {
     absl::MutexLock lock(&calls_->mu_);
@@ -123,8 +125,11 @@ class UploadedSnapshot final : public SnapshotUpload {
   ArchiveReader reader_;
 };
 
-SnapshotCalls::SnapshotCalls(Context& context, Maintenance& maintenance)
-    : context_(context), maintenance_(maintenance), shelf_(context.folders.data + "/snapshots") {}
+SnapshotCalls::SnapshotCalls(Context& context, Maintenance& maintenance, BackfillCalls& backfills)
+    : context_(context),
+      maintenance_(maintenance),
+      backfills_(backfills),
+      shelf_(context.folders.data + "/snapshots") {}
 
 absl::Status SnapshotCalls::Start(const BackupOptions& options) {
   options_ = options;
@@ -143,16 +148,34 @@ std::string SnapshotCalls::FreeName(std::string_view prefix) const {
   return name;
 }
 
-absl::StatusOr<SnapshotStatus> SnapshotCalls::Create(const std::string& name, const std::string& request_id,
-                                                     const CallContext& context) {
-  if (!name.empty()) LC_RETURN_IF_ERROR(CheckSnapshotName(name));
+absl::StatusOr<SnapshotStatus> SnapshotCalls::Create(const CreateSnapshotCall& call, const CallContext& context) {
+  if (!call.name.empty()) LC_RETURN_IF_ERROR(CheckSnapshotName(call.name));
   SnapshotManifest manifest;
-  manifest.name = name;
-  manifest.request_id = request_id;
-  return Make(std::move(manifest), context);
+  manifest.name = call.name;
+  manifest.request_id = call.request_id;
+  return Make(std::move(manifest), call.collections, context);
 }
 
-absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest, const CallContext& context) {
+absl::StatusOr<RestoredCollection> SnapshotCalls::RestoreCollection(const RestoreCollectionCall& call,
+                                                                    const CallContext& context) {
+  absl::MutexLock restoring(&restoring_mu_);
+  const std::function<bool()> given_up = GivenUp(context_, context);
+  if (given_up()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
+  CollectionRestore restore(context_, backfills_, call, given_up);
+  LC_ASSIGN_OR_RETURN(std::optional<RestoredCollection> earlier, restore.FindEarlier());
+  if (earlier) return *std::move(earlier);
+  LC_RETURN_IF_ERROR(shelf_.CheckExists(call.snapshot));
+  LC_ASSIGN_OR_RETURN(const auto hold, NameHold::Take(this, call.snapshot));  // It is not deleted meanwhile.
+  absl::StatusOr<RestoredCollection> restored = restore.Run(shelf_.PathOf(call.snapshot));
+  const std::string step = StrCat("restore collection '", call.collection, "' of snapshot '", call.snapshot, "'");
+  if (absl::IsDataLoss(restored.status())) CountFailure(restored.status(), step);
+  if (!restored.ok()) return Annotate(restored.status(), step);
+  return restored;
+}
+
+absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest,
+                                                   const std::vector<std::string>& collections,
+                                                   const CallContext& context) {
   absl::MutexLock making(&making_mu_);
   if (GivenUp(context_, context)()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
   if (!manifest.request_id.empty()) {
@@ -164,11 +187,16 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest, co
       return StatusFrom(shelf_, one);
     }
   }
+  std::set<uint32_t> chosen;
+  for (const std::string& name : collections) {
+    LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+    chosen.insert(served->collection->number());
+  }
   if (manifest.name.empty()) manifest.name = FreeName(manifest.scheduled ? "auto-" : "snapshot-");
   const std::string name = manifest.name;
   LC_ASSIGN_OR_RETURN(const auto hold, NameHold::Take(this, name));
   LC_RETURN_IF_ERROR(shelf_.CheckNew(name));
-  const absl::Status made = Fill(std::move(manifest), context);
+  const absl::Status made = Fill(std::move(manifest), std::move(chosen), context);
   if (!made.ok()) {
     shelf_.Abandon(name);
     CountFailure(made, StrCat("snapshot '", name, "'"));
@@ -178,11 +206,11 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest, co
   return StatusOf(name);
 }
 
-absl::Status SnapshotCalls::Fill(SnapshotManifest manifest, const CallContext& context) {
+absl::Status SnapshotCalls::Fill(SnapshotManifest manifest, std::set<uint32_t> chosen, const CallContext& context) {
   LC_ASSIGN_OR_RETURN(const std::string partial, shelf_.Begin(manifest.name));
   manifest.version = kVersion;
   manifest.time_us = absl::ToUnixMicros(absl::Now());
-  SnapshotMaker maker(context_, maintenance_, shelf_);
+  SnapshotMaker maker(context_, maintenance_, shelf_, std::move(chosen));
   LC_RETURN_IF_ERROR(maker.Fill(StrCat(partial, "/", kSnapshotDataName), &manifest, GivenUp(context_, context)));
   return shelf_.Commit(manifest.name, EncodeSnapshotManifest(manifest));
 }
@@ -256,7 +284,7 @@ absl::Duration SnapshotCalls::RunSchedule() {
   if (age < options_.every) return options_.every - age;
   SnapshotManifest manifest;
   manifest.scheduled = true;
-  const absl::StatusOr<SnapshotStatus> made = Make(std::move(manifest), {});
+  const absl::StatusOr<SnapshotStatus> made = Make(std::move(manifest), {}, {});
   absl::Status status = made.status();
   if (status.ok()) status = Verify(made->manifest.name, {}).status();
   if (status.ok()) status = DropOld(made->manifest.name);

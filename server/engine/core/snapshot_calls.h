@@ -1,7 +1,8 @@
-// The calls about snapshots, and the schedule that makes them by itself.
+// The calls about snapshots, the way back of single collections, and the schedule that makes them by itself.
 // Threads: as Snapshots; one thread of its own where there is a schedule.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "server/engine/api/snapshots.h"
+#include "server/engine/backfill/backfill_calls.h"
 #include "server/engine/core/maintenance.h"
 #include "server/engine/services/context.h"
 #include "server/engine/services/repeating_thread.h"
@@ -18,11 +20,12 @@ namespace lightcone::server {
 
 class SnapshotCalls final : public Snapshots {
  public:
-  SnapshotCalls(Context& context, Maintenance& maintenance);
+  SnapshotCalls(Context& context, Maintenance& maintenance, BackfillCalls& backfills);
 
   absl::Status Start(const BackupOptions& options) override;
-  absl::StatusOr<SnapshotStatus> Create(const std::string& name, const std::string& request_id,
-                                        const CallContext& context) override;
+  absl::StatusOr<SnapshotStatus> Create(const CreateSnapshotCall& call, const CallContext& context) override;
+  absl::StatusOr<RestoredCollection> RestoreCollection(const RestoreCollectionCall& call,
+                                                       const CallContext& context) override;
   absl::StatusOr<std::vector<SnapshotStatus>> List() override;
   absl::Status Delete(const std::string& name) override;
   absl::StatusOr<SnapshotStatus> Verify(const std::string& name, const CallContext& context) override;
@@ -35,8 +38,10 @@ class SnapshotCalls final : public Snapshots {
   // Reserves a name while it lives, so that two callers do not work on the same one.
   class NameHold;
 
-  absl::StatusOr<SnapshotStatus> Make(SnapshotManifest manifest, const CallContext& context);
-  absl::Status Fill(SnapshotManifest manifest, const CallContext& context);
+  // Of the collections, by name or alias; of none: of the whole server.
+  absl::StatusOr<SnapshotStatus> Make(SnapshotManifest manifest, const std::vector<std::string>& collections,
+                                      const CallContext& context);
+  absl::Status Fill(SnapshotManifest manifest, std::set<uint32_t> chosen, const CallContext& context);
   absl::StatusOr<SnapshotStatus> StatusOf(const std::string& name);
   // Notes that all bytes of a snapshot were found to be good just now.
   absl::Status Mark(const std::string& name);
@@ -51,11 +56,13 @@ class SnapshotCalls final : public Snapshots {
 
   Context& context_;
   Maintenance& maintenance_;
+  BackfillCalls& backfills_;
   BackupOptions options_;  // set by Start
   SnapshotShelf shelf_;    // set by Start
 
-  absl::Mutex making_mu_;   // one snapshot is made at a time
-  absl::Mutex marking_mu_;  // one is marked as verified at a time
+  absl::Mutex making_mu_;     // one snapshot is made at a time
+  absl::Mutex marking_mu_;    // one is marked as verified at a time
+  absl::Mutex restoring_mu_;  // one collection is restored at a time
   absl::Mutex mu_;
   std::set<std::string> held_ ABSL_GUARDED_BY(mu_);
   SnapshotFigures figures_ ABSL_GUARDED_BY(mu_);

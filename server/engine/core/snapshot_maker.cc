@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "base/link.h"
 #include "base/status.h"
 #include "server/engine/collection/meta.h"
+#include "server/engine/core/collection_rows.h"
 #include "server/engine/core/engine_load.h"
 #include "snapshot/read.h"
 #include "spdlog/spdlog.h"
@@ -137,23 +137,48 @@ absl::StatusOr<SnapshotCollection> DescribeCollection(const Store& store, uint32
 absl::Status SnapshotMaker::Fill(const std::string& data, SnapshotManifest* manifest,
                                  const std::function<bool()>& cancelled) {
   LC_RETURN_IF_ERROR(context_.store->CheckGrowth(0));
-  LC_RETURN_IF_ERROR(CopyAll(data));
-  LC_RETURN_IF_ERROR(Describe(data, manifest));
+  if (chosen_.empty()) {
+    LC_RETURN_IF_ERROR(CopyAll(data, data + "/store"));
+    LC_RETURN_IF_ERROR(Describe(data, manifest));
+  } else {
+    const std::string whole = data + "-whole";
+    LC_RETURN_IF_ERROR(CopyAll(data, whole));
+    LC_RETURN_IF_ERROR(KeepChosen(whole, data, manifest, cancelled));
+  }
   return ListFiles(data, manifest, cancelled);
 }
 
-absl::Status SnapshotMaker::CopyAll(const std::string& data) {
+absl::Status SnapshotMaker::CopyAll(const std::string& data, const std::string& store) {
   {
     absl::MutexLock lock(&maintenance_.trim_mutex());
     for (const ServedPtr& served : context_.catalog.All()) {
       const uint32_t number = served->collection->number();
+      if (!chosen_.empty() && !chosen_.contains(number)) continue;
       LC_RETURN_IF_ERROR(LinkIndex(context_.folders.Index(number), DataFolders{data}.Index(number)));
     }
     // An encoder is written before the record that names it, and removed after it: one of the two calls finds it.
     LC_RETURN_IF_ERROR(LinkEncoders(data));
-    LC_RETURN_IF_ERROR(context_.store->Checkpoint(data + "/store"));
+    LC_RETURN_IF_ERROR(context_.store->Checkpoint(store));
   }
   return LinkEncoders(data);
+}
+
+absl::Status SnapshotMaker::KeepChosen(const std::string& whole, const std::string& data, SnapshotManifest* manifest,
+                                       const std::function<bool()>& cancelled) const {
+  uint64_t sequence = 0;
+  {
+    LC_ASSIGN_OR_RETURN(const OpenedCheckpoint opened, OpenCheckpoint(whole, context_.options.store));
+    sequence = opened.sequence;
+    const auto check = [&](uint64_t bytes) {
+      if (cancelled && cancelled()) return MakeStatus(absl::StatusCode::kCancelled, "the snapshot was given up");
+      return context_.store->CheckGrowth(bytes);
+    };
+    LC_RETURN_IF_ERROR(WriteChosenStore(*opened.store, chosen_, data + "/store", context_.options.store, check));
+  }
+  LC_RETURN_IF_ERROR(RemoveAll(whole));
+  LC_RETURN_IF_ERROR(Describe(data, manifest));
+  manifest->sequence = sequence;  // of the server, not of the new store
+  return absl::OkStatus();
 }
 
 absl::Status SnapshotMaker::LinkEncoders(const std::string& data) const {

@@ -3,11 +3,16 @@
 // Each index is linked first and the store is copied last. The store of the snapshot therefore knows every row of the
 // segments, and its change log, which is not trimmed meanwhile, has every later change. That is what a crash leaves as
 // well: the start of a server brings the index up to the store.
+// For a snapshot of chosen collections, the copied store is only read: a new store takes the rows of these collections.
+// No file of the snapshot then has a byte of another collection.
 // Threads: one at a time, beside everything else.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "server/engine/core/maintenance.h"
@@ -19,15 +24,21 @@ namespace lightcone::server {
 
 class SnapshotMaker {
  public:
-  SnapshotMaker(const Context& context, Maintenance& maintenance, const SnapshotShelf& shelf)
-      : context_(context), maintenance_(maintenance), shelf_(shelf) {}
+  // `chosen`: numbers of the collections that the snapshot is to hold; empty: everything.
+  SnapshotMaker(const Context& context, Maintenance& maintenance, const SnapshotShelf& shelf, std::set<uint32_t> chosen)
+      : context_(context), maintenance_(maintenance), shelf_(shelf), chosen_(std::move(chosen)) {}
 
   // Fills `data`, an empty folder, durably, and the manifest's sequence, collections and files. CANCELLED soon after
-  // `cancelled` says so; ABORTED when the encoder of a new generation went away meanwhile; errors of the disk.
+  // `cancelled` says so; ABORTED when the encoder of a new generation, or a chosen collection, went away meanwhile;
+  // DATA_LOSS for a damaged row of a chosen collection; errors of the disk.
   absl::Status Fill(const std::string& data, SnapshotManifest* manifest, const std::function<bool()>& cancelled);
 
  private:
-  absl::Status CopyAll(const std::string& data);
+  // The copy of the store goes to `store`.
+  absl::Status CopyAll(const std::string& data, const std::string& store);
+  // Makes the snapshot's store of the chosen collections in the copy `whole`, which then goes.
+  absl::Status KeepChosen(const std::string& whole, const std::string& data, SnapshotManifest* manifest,
+                          const std::function<bool()>& cancelled) const;
   // What is there so far; what is missing is linked by a later call.
   absl::Status LinkEncoders(const std::string& data) const;
   // Opens the copied store, counts what it holds, and removes folders of collections that it does not have.
@@ -38,6 +49,7 @@ class SnapshotMaker {
   const Context& context_;
   Maintenance& maintenance_;
   const SnapshotShelf& shelf_;
+  const std::set<uint32_t> chosen_;
 };
 
 }  // namespace lightcone::server
