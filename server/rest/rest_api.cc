@@ -186,7 +186,7 @@ HttpAnswer RestApi::Refuse(const Endpoint& endpoint, const HttpRequest& request,
   // Nobody without a valid key sends spans, and no call has a trace while the server starts.
   if (request.caller.principal != nullptr && !absl::IsUnavailable(status)) {
     const std::optional<TraceParent> parent = ParseTraceParent(HeaderOf(request, "traceparent"));
-    EndTrace(endpoint, request, BeginTrace(endpoint, request, parent), status.code());
+    EndTrace(endpoint, request, BeginTrace(endpoint, request, parent), status.code(), CallStage::kRefused);
   }
   return RestRefusal(status, absl::ZeroDuration());
 }
@@ -201,14 +201,14 @@ std::unique_ptr<Trace> RestApi::BeginTrace(const Endpoint& endpoint, const HttpR
 }
 
 void RestApi::EndTrace(const Endpoint& endpoint, const HttpRequest& request, std::unique_ptr<Trace> trace,
-                       absl::StatusCode code) const {
+                       absl::StatusCode code, CallStage stage) const {
   if (trace == nullptr) return;
   trace->Set(Trace::kRoot, "rpc.method", std::string(endpoint.name));
   const auto collection = request.parameters.find("collection");
   if (collection != request.parameters.end()) {
     trace->Set(Trace::kRoot, "db.collection.name", collection->second);
   }
-  options_.tracer->End(std::move(trace), code);
+  options_.tracer->End(std::move(trace), code, stage);
 }
 
 HttpAnswer RestApi::Run(Call& call, const absl::Status& admitted) {
@@ -216,7 +216,8 @@ HttpAnswer RestApi::Run(Call& call, const absl::Status& admitted) {
   const absl::StatusOr<std::string> result = admitted.ok() ? Answer(call) : admitted;
   const absl::Duration took = absl::Now() - call.began;
   if (options_.observe) options_.observe(call.endpoint.name, result.status(), took, call.trace_id);
-  EndTrace(call.endpoint, call.request, std::move(call.trace), result.status().code());
+  EndTrace(call.endpoint, call.request, std::move(call.trace), result.status().code(),
+           admitted.ok() ? CallStage::kWorked : CallStage::kRefused);
   return result.ok() ? RestAnswer(*result, took) : RestRefusal(result.status(), took);
 }
 

@@ -84,7 +84,7 @@ class RestApi {
                                     const std::optional<TraceParent>& parent) const;
   // Null is fine.
   void EndTrace(const Endpoint& endpoint, const HttpRequest& request, std::unique_ptr<Trace> trace,
-                absl::StatusCode code) const;
+                absl::StatusCode code, CallStage stage) const;
   HttpAnswer Run(Call& call, const absl::Status& admitted);
   absl::StatusOr<std::string> Answer(const Call& call);
 

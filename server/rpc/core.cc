@@ -150,12 +150,12 @@ std::unique_ptr<Trace> RpcCore::BeginTrace(const grpc::CallbackServerContext& ca
 }
 
 void RpcCore::EndTrace(std::unique_ptr<Trace> trace, std::string_view method, const google::protobuf::Message* request,
-                       const absl::Status& status) const {
+                       const absl::Status& status, CallStage stage) const {
   if (trace == nullptr) return;
   trace->Set(Trace::kRoot, "rpc.method", std::string(method));
   std::string collection = request == nullptr ? "" : CollectionIn(method, *request);
   if (!collection.empty()) trace->Set(Trace::kRoot, "db.collection.name", std::move(collection));
-  options_.tracer->End(std::move(trace), status.code());
+  options_.tracer->End(std::move(trace), status.code(), stage);
 }
 
 void RpcCore::Record(std::string_view method, const absl::Status& status, absl::Time started, uint64_t parts,

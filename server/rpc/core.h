@@ -87,7 +87,7 @@ class RpcCore {
                                     CallContext* context) const;
   // `request` may be null: the call names nothing.
   void EndTrace(std::unique_ptr<Trace> trace, std::string_view method, const google::protobuf::Message* request,
-                const absl::Status& status) const;
+                const absl::Status& status, CallStage stage) const;
 
  private:
   void Record(std::string_view method, const absl::Status& status, absl::Time started, uint64_t parts,

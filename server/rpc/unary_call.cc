@@ -37,6 +37,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
       if (status.ok()) {
         status = Guarded([&]() -> absl::Status {
           LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller, *request_));
+          stage_ = CallStage::kWorked;
           return work(context_);
         });
       }
@@ -52,7 +53,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void End(const absl::Status& status) {
     core_->Observe(call_, context_, method_, request_, status, started_);
     context_.trace = nullptr;
-    core_->EndTrace(std::move(trace_), method_, request_, status);
+    core_->EndTrace(std::move(trace_), method_, request_, status, stage_);
     Finish(ToGrpc(status));  // The reactor may be gone when Finish returns.
   }
 
@@ -81,6 +82,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   const absl::Time started_;
   CallContext context_;
   std::unique_ptr<Trace> trace_;
+  CallStage stage_ = CallStage::kRefused;
   std::atomic<bool> cancelled_{false};
   bool entered_ = false;
 };

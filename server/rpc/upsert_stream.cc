@@ -235,7 +235,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
       if (admitted.ok()) {
         Write(&answer);
       } else {
-        Refuse(admitted, absl::Now(), &answer);
+        Refuse(admitted, absl::Now(), CallStage::kRefused, &answer);
       }
       Answered(std::move(answer));
     };
@@ -244,31 +244,33 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   }
 
   // The stream goes on, and ends well: what is told of it does not show this.
-  void Refuse(const absl::Status& error, absl::Time started, v1::UpsertStreamResponse* answer) {
+  void Refuse(const absl::Status& error, absl::Time started, CallStage stage, v1::UpsertStreamResponse* answer) {
     core_->ObserveParts(context_, kUpsertStreamMethod, error, started, 1);
-    EndTrace(error);
+    EndTrace(error, stage);
     *answer->mutable_error() = ToPartError(error);
   }
 
   void Write(v1::UpsertStreamResponse* answer) {
     const absl::Time started = absl::Now();
+    CallStage stage = CallStage::kRefused;
     const absl::Status status = Guarded([&]() -> absl::Status {
       LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
       LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, current_.message.batch()));
+      stage = CallStage::kWorked;
       LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.message.batch()));
       const Durability durability = batch.durability;
       LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Upsert(std::move(batch), context_));
       ToWire(result, durability, answer->mutable_written());
       return absl::OkStatus();
     });
-    if (!status.ok()) return Refuse(status, started, answer);
-    EndTrace(status);
+    if (!status.ok()) return Refuse(status, started, stage, answer);
+    EndTrace(status, stage);
   }
 
-  void EndTrace(const absl::Status& status) {
+  void EndTrace(const absl::Status& status, CallStage stage) {
     context_.trace = nullptr;
     context_.trace_id = {};  // The stream's own end is none of this batch.
-    core_->EndTrace(std::move(trace_), kUpsertStreamMethod, &current_.message.batch(), status);
+    core_->EndTrace(std::move(trace_), kUpsertStreamMethod, &current_.message.batch(), status, stage);
   }
 
   void Answered(v1::UpsertStreamResponse answer) {

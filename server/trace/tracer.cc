@@ -68,12 +68,13 @@ std::unique_ptr<Trace> Tracer::Begin(const std::optional<TraceParent>& parent, s
   return std::make_unique<Trace>(method, id, 0, (RandomNumber() & kFirstSpanMax) | 1, began_ns);
 }
 
-void Tracer::End(std::unique_ptr<Trace> trace, absl::StatusCode code) {
+void Tracer::End(std::unique_ptr<Trace> trace, absl::StatusCode code, CallStage stage) {
   if (trace == nullptr) return;
   trace->End(Trace::kRoot);
+  const size_t room = stage == CallStage::kRefused ? options_.queue_max / 2 : options_.queue_max;
   absl::MutexLock lock(&mutex_);
   const bool ended = end_ns_ != kNever;
-  if (ended || queue_.size() >= options_.queue_max) {
+  if (ended || queue_.size() >= room) {
     const SpanLoss loss = ended ? SpanLoss::kFailed : SpanLoss::kQueueFull;
     figures_.dropped_total[static_cast<size_t>(loss)] += trace->size();
     return;

@@ -30,7 +30,7 @@ struct TracerOptions {
   double sample_share = 1;  // share of the calls without `traceparent` that are traced, 0 .. 1
   std::string version = {};
   std::function<void(const std::string& line)> log = {};  // may be empty; called from the exporter's thread
-  size_t queue_max = 2'048;                               // ended calls that wait to be sent
+  size_t queue_max = 2'048;                               // ended calls that wait to be sent, see End
   size_t batch_max = 512;                                 // ended calls of one request
   absl::Duration pause = absl::Seconds(1);                // longest time that an ended call waits for others
   absl::Duration request_time = absl::Seconds(10);        // limit for one request
@@ -38,6 +38,10 @@ struct TracerOptions {
   absl::Duration retry_min = absl::Seconds(1);            // pause before the second try, doubled for each further one
   absl::Duration stop_time = absl::Seconds(2);            // limit for Stop
 };
+
+// How far a call came. Whoever has a valid key can have calls refused at no cost, so their traces give way to those of
+// calls whose work began.
+enum class CallStage { kRefused, kWorked };
 
 // Why spans were not sent.
 enum class SpanLoss { kQueueFull, kFailed, kBound };
@@ -60,8 +64,9 @@ class Tracer {
   // must be a literal. `began_ns`: time of the steady clock at which the call began; 0: now. REQUIRES: `began_ns` is 0
   // or has passed.
   std::unique_ptr<Trace> Begin(const std::optional<TraceParent>& parent, std::string_view method, int64_t began_ns = 0);
-  // Ends the root and hands the trace to the exporter, without a wait. Null is fine.
-  void End(std::unique_ptr<Trace> trace, absl::StatusCode code);
+  // Ends the root and hands the trace to the exporter, without a wait. A refused call finds room only while less than
+  // half of the queue is taken. Null is fine.
+  void End(std::unique_ptr<Trace> trace, absl::StatusCode code, CallStage stage = CallStage::kWorked);
   TraceFigures figures() const;
   // Sends what waits, for stop_time at most, and ends the thread. Idempotent.
   void Stop();

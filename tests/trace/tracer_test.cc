@@ -2,6 +2,7 @@
 // costs.
 #include "server/trace/tracer.h"
 
+#include <map>
 #include <set>
 
 #include "absl/synchronization/notification.h"
@@ -20,6 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::Pair;
 
 constexpr TraceParent kParent = {{0x4bf92f3577b34da6, 0xa3ce929d0e0e4736}, 0x00f067aa0ba902b7, true};
 
@@ -36,10 +38,10 @@ uint64_t Dropped(const Tracer& tracer, SpanLoss loss) {
   return tracer.figures().dropped_total[static_cast<size_t>(loss)];
 }
 
-void MakeCall(Tracer* tracer, absl::StatusCode code = absl::StatusCode::kOk) {
+void MakeCall(Tracer* tracer, absl::StatusCode code = absl::StatusCode::kOk, CallStage stage = CallStage::kWorked) {
   std::unique_ptr<Trace> trace = tracer->Begin(kParent, "Retrieval/Search");
   { const Span leg(trace.get(), "leg"); }
-  tracer->End(std::move(trace), code);
+  tracer->End(std::move(trace), code, stage);
 }
 
 TEST(Tracer, ARequestHasTheFormOfOtlp) {
@@ -256,6 +258,35 @@ TEST(Tracer, ACollectorThatHangsFillsTheQueueAndBlocksNobody) {
   EXPECT_EQ(Dropped(tracer, SpanLoss::kFailed), 24u) << "a tracer that has stopped takes nothing";
   EXPECT_EQ(Dropped(tracer, SpanLoss::kQueueFull), 10u);
   release.Notify();
+}
+
+TEST(Tracer, RefusedCallsTakeHalfTheQueueAndLeaveTheRestToCallsThatWorked) {
+  absl::Notification release;
+  StubCollector collector;
+  collector.Queue([&](httplib::Response&) { release.WaitForNotification(); });
+  TracerOptions options = OptionsFor(collector);
+  options.queue_max = 10;
+  options.request_time = absl::Hours(1);
+  Tracer tracer(options);
+  MakeCall(&tracer);
+  collector.AwaitRequests(1);
+  const auto refuse = [&](int calls) {
+    for (int i = 0; i < calls; ++i) MakeCall(&tracer, absl::StatusCode::kPermissionDenied, CallStage::kRefused);
+  };
+  refuse(100);
+  EXPECT_EQ(Dropped(tracer, SpanLoss::kQueueFull), 2u * 95) << "half of the queue is theirs";
+  for (int i = 0; i < 5; ++i) {
+    MakeCall(&tracer);
+    refuse(1);
+  }
+  EXPECT_EQ(Dropped(tracer, SpanLoss::kQueueFull), 2u * 100) << "no call that worked is lost";
+  release.Notify();
+  tracer.Stop();
+  std::map<std::string, int> ends;  // without the first call: the collector does not keep what it answered late
+  for (const json& span : collector.spans()) {
+    if (span["name"] == "Retrieval/Search") ++ends[AttributeOf(span, "rpc.response.status_code")];
+  }
+  EXPECT_THAT(ends, ElementsAre(Pair("OK", 5), Pair("PERMISSION_DENIED", 5)));
 }
 
 TEST(Tracer, SpansBeyondTheBoundOfACallAreCounted) {
