@@ -94,7 +94,7 @@ Answer DeletePayloadKeys(const RestCall& call) {
   LC_ASSIGN_OR_RETURN(const std::vector<std::string> keys, body.Texts("keys"));
   if (keys.empty()) return InvalidField("keys", "empty", "at least one path");
   for (const std::string& key : keys) {
-    LC_ASSIGN_OR_RETURN(std::string path, PayloadPathFrom(key, "keys"));
+    LC_ASSIGN_OR_RETURN(std::string path, PayloadPathFrom(key, StrCat("keys[", change.keys.size(), "]")));
     change.keys.push_back(std::move(path));
   }
   return MakeChange(call, body, std::move(change));

@@ -68,8 +68,11 @@ absl::Status ReadVectorPart(const json& given, const std::string& field, PointPa
     parts->vector = given.get<bool>();
     return absl::OkStatus();
   }
-  if (!given.is_array() || given.size() > 1 || (given.size() == 1 && !given[0].is_string())) {
+  if (!given.is_array() || given.size() > 1) {
     return InvalidField(field, ShownJson(given), "true, false, or an array with one name");
+  }
+  if (given.size() == 1 && !given[0].is_string()) {
+    return InvalidField(StrCat(field, "[0]"), ShownJson(given[0]), "the name of a vector");
   }
   parts->vector = !given.empty();
   if (parts->vector) parts->vector_name = given[0].get<std::string>();

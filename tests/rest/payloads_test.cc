@@ -5,6 +5,7 @@ namespace lightcone::server {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class RestPayloads : public RestTest {
@@ -37,6 +38,27 @@ TEST_F(RestPayloads, PayloadsAreSetOverwrittenAndClearedInTheOrderOfTheList) {
   const Reply wrong = Send("POST", "/collections/c/points/batch", R"({"operations": [{"delete_vectors": {}}]})");
   EXPECT_EQ(wrong.status, 501) << wrong.text;
   EXPECT_EQ(Send("POST", "/collections/c/points/payload", R"({"payload": [1], "points": [1]})").status, 400);
+}
+
+TEST_F(RestPayloads, AnErrorOfAListNamesTheElementAndItsValue) {
+  const auto error = [&](const std::string& path, const std::string& body) {
+    const Reply refused = Send("POST", "/collections/c/points" + path, body);
+    EXPECT_NE(refused.status, 200) << body;
+    return refused.error();
+  };
+  const auto names = [](const std::string& field, const std::string& value) {
+    return AllOf(HasSubstr("'" + field + "'"), HasSubstr(value));
+  };
+  const std::string keys = "/payload/delete";
+  EXPECT_THAT(error(keys, R"({"points": [1], "keys": ["n", "a[]b"]})"), names("keys[1]", "a[]b"));
+  EXPECT_THAT(error(keys, R"({"points": [1], "keys": ["n", "x", "b[0]"]})"), names("keys[2]", "b[0]"));
+  EXPECT_THAT(error(keys, R"({"points": [1], "keys": ["n", 7]})"), names("keys[1]", "7"));
+  EXPECT_THAT(error(keys, R"({"points": [1, -4], "keys": ["n"]})"), names("points[1]", "-4"));
+  EXPECT_THAT(error("", R"({"ids": [1, 2, "no-uuid"]})"), names("ids[2]", "no-uuid"));
+  EXPECT_THAT(error("", R"({"ids": [1], "with_payload": ["n", "a[]b"]})"), names("with_payload[1]", "a[]b"));
+  EXPECT_THAT(error("", R"({"ids": [1], "with_payload": {"exclude": ["n", 8]}})"),
+              names("with_payload.exclude[1]", "8"));
+  EXPECT_THAT(error("", R"({"ids": [1], "with_vector": [9]})"), names("with_vector[0]", "9"));
 }
 
 TEST_F(RestPayloads, FieldsCountGroupAndOrderPoints) {
