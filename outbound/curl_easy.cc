@@ -21,6 +21,7 @@ CurlEasy MakeCurlEasy() { return CurlEasy(SetUpCurl() ? curl_easy_init() : nullp
 absl::Status SetText(CURL* easy, CURLoption option, const std::string& text) {
   const CURLcode set = curl_easy_setopt(easy, option, text.c_str());
   if (set == CURLE_OK) return absl::OkStatus();
+  if (set == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
   return Internal(StrCat("libcurl does not take an option of a request: ", curl_easy_strerror(set)));
 }
 
@@ -41,14 +42,15 @@ absl::Status SetCommonOptions(CURL* easy, const std::string& url, const std::str
 
 bool HasBody(std::string_view method) { return method == "PUT" || method == "POST"; }
 
-void SetMethod(CURL* easy, const std::string& method, std::string_view body) {
+absl::Status SetMethod(CURL* easy, const std::string& method, std::string_view body) {
   LC_DCHECK(HasBody(method) || ((method == "GET" || method == "DELETE") && body.empty()));
   if (HasBody(method)) {
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.empty() ? "" : body.data());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   }
-  if (method != "GET") curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method.c_str());
+  if (method == "GET") return absl::OkStatus();
+  return SetText(easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
 CurlHeaders MakeCurlHeaders(const std::vector<std::string>& lines) {

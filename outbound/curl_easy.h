@@ -26,8 +26,8 @@ using CurlHeaders = std::unique_ptr<curl_slist, FreeCurlHeaders>;
 // Sets libcurl up where that has not happened. Null: libcurl cannot be set up.
 CurlEasy MakeCurlEasy();
 
-// Sets an option of text, which libcurl copies. INTERNAL: libcurl does not take it, or there is no memory; without the
-// option the request would be another one.
+// Sets an option of text, which libcurl copies. INTERNAL: libcurl does not take it. Throws std::bad_alloc where there
+// is no memory, which callers report as RESOURCE_EXHAUSTED. Without the option the request would be another one.
 absl::Status SetText(CURL* easy, CURLoption option, const std::string& text);
 
 // Replaces all options of the handle by those of every request: no redirect is followed, no proxy and no .netrc are
@@ -38,8 +38,9 @@ absl::Status SetCommonOptions(CURL* easy, const std::string& url, const std::str
 // Whether a request of the method sends a body: PUT and POST.
 bool HasBody(std::string_view method);
 
-// `body` is not copied: it must outlive the request. REQUIRES: GET, PUT, POST or DELETE; only PUT and POST have a body.
-void SetMethod(CURL* easy, const std::string& method, std::string_view body);
+// `body` is not copied: it must outlive the request. Errors as SetText. REQUIRES: GET, PUT, POST or DELETE; only PUT
+// and POST have a body.
+absl::Status SetMethod(CURL* easy, const std::string& method, std::string_view body);
 
 // Each line is "Name: value". "Name:" keeps libcurl from sending such a header. The list must outlive the request.
 // Throws std::bad_alloc, as a request without one of its headers is another request.

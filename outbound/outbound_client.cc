@@ -1,6 +1,7 @@
 #include "outbound/outbound_client.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -19,6 +20,7 @@ struct BoundedBody {
   const size_t bytes_max;
   const LongAnswer long_answer;
   bool refused = false;
+  bool lacks_memory = false;
 };
 
 size_t TakeBytes(char* bytes, size_t size, size_t count, void* to) {
@@ -29,9 +31,15 @@ size_t TakeBytes(char* bytes, size_t size, size_t count, void* to) {
   try {
     body.text.append(bytes, std::min(come, room));
   } catch (...) {
+    body.lacks_memory = true;
     return 0;  // Nothing may be thrown through libcurl: the request fails.
   }
   return come;
+}
+
+absl::Status StatusOfMulti(CURLMcode done, std::string_view failure) {
+  if (done == CURLM_OUT_OF_MEMORY) throw std::bad_alloc();
+  return done == CURLM_OK ? absl::OkStatus() : Internal(failure);
 }
 
 // Seconds, or a date to come. Anything else is left out.
@@ -62,10 +70,13 @@ absl::StatusOr<OutboundReply> OutboundClient::Send(const OutboundRequest& reques
   std::vector<std::string> lines = request.headers;
   lines.push_back("Expect:");  // Otherwise a large body waits for a word of the server.
   const CurlHeaders headers = MakeCurlHeaders(lines);
-  BoundedBody body{
-      .text = {}, .bytes_max = request.answer_bytes_max, .long_answer = request.long_answer, .refused = false};
+  BoundedBody body{.text = {},
+                   .bytes_max = request.answer_bytes_max,
+                   .long_answer = request.long_answer,
+                   .refused = false,
+                   .lacks_memory = false};
   LC_RETURN_IF_ERROR(SetCommonOptions(easy, request.url, request.schemes));
-  SetMethod(easy, request.method, request.body);
+  LC_RETURN_IF_ERROR(SetMethod(easy, request.method, request.body));
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers.get());
   if (request.connect_limit < absl::InfiniteDuration()) {
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
@@ -77,6 +88,8 @@ absl::StatusOr<OutboundReply> OutboundClient::Send(const OutboundRequest& reques
   if (body.refused) {
     return ResourceExhausted(StrCat("the answer has more than ", request.answer_bytes_max, " bytes"));
   }
+  // The other server has no part in this: it must not count as one that fails.
+  if (result == CURLE_OUT_OF_MEMORY || body.lacks_memory) throw std::bad_alloc();
   if (result != CURLE_OK) return Unavailable(curl_easy_strerror(result));
   OutboundReply reply;
   reply.body = std::move(body.text);
@@ -88,12 +101,12 @@ absl::StatusOr<OutboundReply> OutboundClient::Send(const OutboundRequest& reques
 absl::StatusOr<CURLcode> OutboundClient::Transfer(const OutboundRequest& request) {
   const int64_t begin_ns = SteadyNanos();
   const int64_t limit_ns = absl::ToInt64Nanoseconds(std::max(request.limit, absl::ZeroDuration()));
-  if (curl_multi_add_handle(multi_.get(), easy_.get()) != CURLM_OK) return Internal("libcurl takes no request");
+  LC_RETURN_IF_ERROR(StatusOfMulti(curl_multi_add_handle(multi_.get(), easy_.get()), "libcurl takes no request"));
   // A request that is removed before it has ended closes its connection.
   const absl::Cleanup remove = [this] { curl_multi_remove_handle(multi_.get(), easy_.get()); };
   while (true) {
     int running = 0;
-    if (curl_multi_perform(multi_.get(), &running) != CURLM_OK) return Internal("libcurl cannot go on");
+    LC_RETURN_IF_ERROR(StatusOfMulti(curl_multi_perform(multi_.get(), &running), "libcurl cannot go on"));
     int left = 0;
     while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
       if (message->msg == CURLMSG_DONE) return message->data.result;

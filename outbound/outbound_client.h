@@ -49,8 +49,9 @@ class OutboundClient {
 
   // A reply of any status. Tries once. UNAVAILABLE: no connection, a scheme that may not be spoken, the connection
   // broke, or libcurl cannot be set up now; DEADLINE_EXCEEDED: no whole answer within `limit`; CANCELLED, within a
-  // tenth of a second; RESOURCE_EXHAUSTED: the answer is too long and is refused. No message holds the URL, a header or
-  // a body. REQUIRES: the URL is not empty, and what SetCommonOptions and SetMethod require.
+  // tenth of a second; RESOURCE_EXHAUSTED: the answer is too long and is refused. Throws std::bad_alloc without memory.
+  // No message holds the URL, a header or a body. REQUIRES: the URL is not empty, and what SetCommonOptions and
+  // SetMethod require.
   absl::StatusOr<OutboundReply> Send(const OutboundRequest& request);
 
  private:

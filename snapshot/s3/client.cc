@@ -175,7 +175,7 @@ absl::Status S3Client::SetOptions(const Request& request, const std::string& url
   LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_PASSWORD, options_.credentials.secret));
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
   // A body in memory, which a further try sends again. A store may refuse it before it comes (100-continue).
-  SetMethod(easy, request.method, request.body);
+  LC_RETURN_IF_ERROR(SetMethod(easy, request.method, request.body));
   // A range is no part of the signature.
   if (request.taken > 0) LC_RETURN_IF_ERROR(SetText(easy, CURLOPT_RANGE, StrCat(request.taken, "-")));
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Transfer::TakeBody);
