@@ -155,12 +155,13 @@ class Doubt : public EngineTest {
     for (std::thread& thread : threads) thread.join();
   }
   // Again while a look at the queue takes the last place in it.
-  absl::StatusOr<WriteResult> Upserted(UpsertItem item) {
+  absl::StatusOr<WriteResult> Upserted(const UpsertBatch& batch) {
     while (true) {
-      auto written = engine_->Upsert(BatchOf({item}), {});
+      auto written = engine_->Upsert(batch, {});
       if (!absl::IsResourceExhausted(written.status())) return written;
     }
   }
+  absl::StatusOr<WriteResult> Upserted(UpsertItem item) { return Upserted(BatchOf({std::move(item)})); }
 
   std::atomic<Fault> fault_{Fault::kNone};
   Gate gate_, write_gate_;
@@ -291,6 +292,42 @@ TEST_F(Doubt, WhatIsWrittenAsOneBatchIsBoundedInBytes) {
   EXPECT_EQ(engine_->GetCollection("c")->items, 4u);
   EXPECT_GT(batch_bytes_max_, size_t{40 << 20}) << "a job is written whole";
   EXPECT_LT(batch_bytes_max_, size_t{64 << 20});
+}
+
+TEST_F(Doubt, WhatOneBatchReadsOfStoredItemsIsBoundedInBytes) {
+  write_queue_max_ = 5;
+  OpenFaulty();
+  MakeCollection();
+  const std::string payload = StrCat(R"({"text":")", std::string(40 << 20, 'x'), "\"}");
+  for (uint64_t id = 1; id <= 3; ++id) Write(BatchOf({ItemOf(Id(id), {1, 0, 0, 0}, payload)}));
+  batch_bytes_max_ = 0;
+  std::atomic<int> written{0};
+  const auto embed_anew = [&](uint64_t id) {
+    return [&, id] {
+      UpsertBatch batch = BatchOf({ItemOf(Id(id), {0, 1, 0, 0})});
+      batch.keep_payload = true;
+      const auto moved = Upserted(batch);
+      EXPECT_TRUE(moved.ok()) << moved.status();
+      ++written;
+    };
+  };
+  WriteBehind({[&] {
+                 EXPECT_TRUE(Upserted(ItemOf(Id("first"), {1, 0, 0, 0})).ok());
+               },
+               embed_anew(1), embed_anew(2), embed_anew(3),
+               [&] {
+                 EXPECT_TRUE(Upserted(ItemOf(Id("last"), {1, 0, 0, 0})).ok());
+               }});
+  EXPECT_EQ(written, 3) << "what does not fit is written by a later batch";
+  EXPECT_GT(batch_bytes_max_, size_t{40 << 20}) << "each takes its payload along";
+  EXPECT_LT(batch_bytes_max_, size_t{64 << 20});
+  EXPECT_EQ(engine_->GetCollection("c")->items, 5u);
+  for (uint64_t id = 1; id <= 3; ++id) {
+    const auto kept = engine_->Get("c", {Id(id)}, 0, {}, {});
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    ASSERT_EQ(kept->items.size(), 1u);
+    EXPECT_EQ(kept->items[0].payload_json.size(), payload.size());
+  }
 }
 
 TEST_F(Doubt, WhatAnOperatorDidNotWriteIsNotServed) {

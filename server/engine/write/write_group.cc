@@ -14,6 +14,9 @@ namespace {
 
 // Bytes by which the changes of a group may make payloads longer, beyond what its jobs bring.
 constexpr size_t kGrownBytesMax = 256 << 20;
+// Bytes of stored heads, payloads included, that the jobs of a group may need together. One job may need more.
+constexpr size_t kHeadBytesMax = 64 << 20;
+constexpr size_t kHeadsAtOnce = 64;  // number of heads that are read before their bytes are counted
 
 }  // namespace
 
@@ -24,6 +27,7 @@ WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, Prog
       jobs_(std::move(jobs)),
       leader_progress_(progress),
       progress_(*progress) {
+  LC_DCHECK(!jobs_.empty());
   // Held by name: a temporary in a range's expression is gone before the loop begins, and the state may be replaced.
   const auto state = collection_->state();
   for (const GenerationRecord& g : state->generations) {
@@ -108,6 +112,7 @@ absl::Status WriteGroup::ApplyToIndex() {
 
 void WriteGroup::ReadHeads() {
   std::vector<std::string> item_keys;
+  std::vector<size_t> ends;  // of each job: number of keys up to its last one
   size_t items = 0;
   for (const WriteJob* job : jobs_) items += job->items.size() + job->ids.size();
   item_keys.reserve(items);
@@ -118,18 +123,36 @@ void WriteGroup::ReadHeads() {
   for (const WriteJob* job : jobs_) {
     for (const PreparedItem& item : job->items) add(item.key);
     for (const ItemId& id : job->ids) add(keys::Item(number_, id));
+    ends.push_back(item_keys.size());
   }
-  const auto records = collection_->store()->MultiGet(Table::kItems, item_keys);
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (absl::IsNotFound(records[i].status())) continue;
-    absl::Status status = records[i].status();
-    if (status.ok()) {
-      absl::StatusOr<ItemRecord> record = DecodeItem(*records[i]);
-      status = Annotate(record.status(), Place(Table::kItems, item_keys[i]));
-      if (record.ok()) heads_[item_keys[i]] = *std::move(record);
+  size_t bytes = 0;
+  for (size_t begin = 0; begin < item_keys.size(); begin += kHeadsAtOnce) {
+    const size_t count = std::min(kHeadsAtOnce, item_keys.size() - begin);
+    const auto piece = std::span<const std::string>(item_keys).subspan(begin, count);
+    const auto records = collection_->store()->MultiGet(Table::kItems, piece);
+    for (size_t i = 0; i < count; ++i) {
+      bytes += records[i].ok() ? records[i]->size() : 0;
+      if (bytes > kHeadBytesMax && begin + i >= ends[0]) {
+        // The job of this key is the first that is left to a later group.
+        const auto left = std::upper_bound(ends.begin(), ends.end(), begin + i);
+        jobs_.resize(static_cast<size_t>(left - ends.begin()));
+        for (size_t k = ends[jobs_.size() - 1]; k < item_keys.size(); ++k) heads_.erase(item_keys[k]);
+        return;
+      }
+      AddHead(piece[i], records[i]);
     }
-    if (!status.ok()) damaged_.emplace(item_keys[i], std::move(status));
   }
+}
+
+void WriteGroup::AddHead(const std::string& key, const absl::StatusOr<std::string>& stored) {
+  if (absl::IsNotFound(stored.status())) return;
+  absl::Status status = stored.status();
+  if (status.ok()) {
+    absl::StatusOr<ItemRecord> record = DecodeItem(*stored);
+    status = Annotate(record.status(), Place(Table::kItems, key));
+    if (record.ok()) heads_[key] = *std::move(record);
+  }
+  if (!status.ok()) damaged_.emplace(key, std::move(status));
 }
 
 absl::Status WriteGroup::DamageOf(const WriteJob& job) const {

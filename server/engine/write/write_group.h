@@ -23,11 +23,15 @@ struct GroupOutcome {
 
 class WriteGroup {
  public:
-  // `progress` is the leader's: moved on when the batch is in the store.
+  // `progress` is the leader's: moved on when the batch is in the store. REQUIRES: there is a job.
   WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, ProgressRecord* progress);
 
-  // Sets status and result of every job. In the log, but not on the disk yet.
+  // Sets status and result of every job that the group keeps. In the log, but not on the disk yet.
   GroupOutcome WriteToStore();
+
+  // The jobs of the group. WriteToStore keeps the first ones alone where the stored items that the others name are too
+  // large to be held together; it has not touched the others.
+  const std::vector<WriteJob*>& jobs() const { return jobs_; }
 
   // REQUIRES: in_store, and the first call. Waits for the disk where a job asks for that; an error becomes the status
   // of every job.
@@ -46,7 +50,10 @@ class WriteGroup {
     std::vector<PayloadIndex::Replacement> replaced;
   };
 
+  // Drops the last jobs where there are too many bytes of heads. The first job is kept, however large its heads are.
   void ReadHeads();
+  // Keeps what the store answered for a key.
+  void AddHead(const std::string& key, const absl::StatusOr<std::string>& stored);
   // Of the first head that the job needs and nobody can read.
   absl::Status DamageOf(const WriteJob& job) const;
   // The answer to all upserts of the group where the disk has no room for them.
@@ -84,7 +91,7 @@ class WriteGroup {
   Collection* const collection_;
   const uint32_t number_;
   const int64_t now_ms_;
-  const std::vector<WriteJob*> jobs_;
+  std::vector<WriteJob*> jobs_;
   ProgressRecord* const leader_progress_;
   ProgressRecord progress_;  // progress after this group
   WriteBatch batch_;

@@ -64,12 +64,16 @@ absl::StatusOr<WriteResult> CollectionWriter::Await(WriteJob* job, const CallCon
                " batches are waiting for the writer; try again later or write with fewer writers"));
   }
   queue_.push_back(job);
+  bool taken = false;  // whether the job was taken as the wait began
   const auto my_turn = [this, job]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return job->done || (!leading_ && !queue_.empty() && queue_.front() == job);
+    return !leading_ && !queue_.empty() && queue_.front() == job;
   };
+  // A job that was given back looks at its deadline again.
+  const auto wakes = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return job->done || my_turn() || (taken && !job->taken); };
   while (!job->done) {
-    const absl::Time wake = job->taken ? absl::InfiniteFuture() : std::min(context.deadline, absl::Now() + kWriterPoll);
-    const bool ready = mu_.AwaitWithDeadline(absl::Condition(&my_turn), wake);
+    taken = job->taken;
+    const absl::Time wake = taken ? absl::InfiniteFuture() : std::min(context.deadline, absl::Now() + kWriterPoll);
+    mu_.AwaitWithDeadline(absl::Condition(&wakes), wake);
     if (job->done) break;
     if (!job->taken) {
       const absl::Status alive = CheckAlive(context, "write");
@@ -78,7 +82,7 @@ absl::StatusOr<WriteResult> CollectionWriter::Await(WriteJob* job, const CallCon
         return alive;
       }
     }
-    if (!ready) continue;
+    if (!my_turn()) continue;
     // The job stays in front meanwhile: only its own thread takes it away.
     const bool adds = !job->items.empty();
     const absl::StatusOr<bool> room =
@@ -121,6 +125,21 @@ std::vector<WriteJob*> CollectionWriter::TakeGroup(bool room) {
   }
   in_flight_ += static_cast<int64_t>(jobs.size());
   return jobs;
+}
+
+void CollectionWriter::GiveBack(size_t kept, std::vector<WriteJob*>* jobs) {
+  for (; jobs->size() > kept; jobs->pop_back()) {
+    WriteJob* const job = jobs->back();
+    try {
+      queue_.push_front(job);
+      job->taken = false;
+      job->times = {};
+    } catch (...) {  // Nothing of the job is planned yet: it fails alone.
+      job->status = StatusOfException();
+      job->done = true;
+    }
+    --in_flight_;
+  }
 }
 
 absl::Status CollectionWriter::Broken(const absl::Status& why) const {
@@ -195,6 +214,7 @@ void CollectionWriter::Lead(bool room) {
   const GroupOutcome outcome = WriteToStore(jobs, refused, &group);
   mu_.Lock();
   if (!outcome.broken.ok()) SetBroken(outcome.broken);
+  if (group) GiveBack(group->jobs().size(), &jobs);
   leading_ = false;  // The next group may go to the store while this one waits for the disk and goes into the index.
   if (outcome.in_store) {
     const uint64_t ticket = groups_written_++;

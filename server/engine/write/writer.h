@@ -100,6 +100,8 @@ class CollectionWriter {
   // Without room for items: up to the first job that has any.
   std::vector<WriteJob*> TakeGroup(bool room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Lead(bool room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Puts the jobs behind the first `kept` of a group in front of the queue, in their order.
+  void GiveBack(size_t kept, std::vector<WriteJob*>* jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Collection::AwaitRoom outside of the lock; true for a collection that has been dropped.
   absl::StatusOr<bool> AwaitRoom(absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The parts of Lead outside of the lock. Whatever they throw becomes the status of every job: a leader that did
