@@ -134,6 +134,7 @@ void CollectionWriter::GiveBack(size_t kept, std::vector<WriteJob*>* jobs) {
       queue_.push_front(job);
       job->taken = false;
       job->times = {};
+      job->status = absl::OkStatus();  // a fault of its old group is not its own
     } catch (...) {  // Nothing of the job is planned yet: it fails alone.
       job->status = StatusOfException();
       job->done = true;
