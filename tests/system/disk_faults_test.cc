@@ -162,8 +162,9 @@ TEST_F(DiskFaultsTest, NoFaultOfAFileLosesWhatWasAcknowledged) {
     const bool torn = point % 3 == 0;
     const std::string name = StrCat("point ", point, ": ", kCallNames[call], error == EIO ? ", EIO" : ", ENOSPC");
     SCOPED_TRACE(name);
-    // Later points strike later calls, and one call or three in a row.
-    Arm(call, static_cast<uint64_t>(point / (2 * kDiskCalls)) * 3, point % 2 == 0 ? 1 : 3, error, torn);
+    // Later points strike later calls, as far as the steps reach, and one call or three in a row.
+    const uint64_t after = static_cast<uint64_t>(point / (2 * kDiskCalls)) * 3 % kSteps;
+    Arm(call, after, point % 2 == 0 ? 1 : 3, error, torn);
     for (uint64_t step = 0; step < kSteps; ++step) {
       const uint64_t item = step % 5;
       if (Upsert(item, ++version_).ok()) acknowledged[item] = version_;
