@@ -194,6 +194,10 @@ std::string BackfillTable(const v1::StatusResponse& status) {
              status.head_generation() == 0 ? "-" : StrCat(status.head_generation()), Grouped(status.items_done()),
              Grouped(status.items_total()), Grouped(status.items_leased()), Grouped(status.items_ordered())});
   std::string text = table.Text() + (status.error().empty() ? "" : status.error() + "\n");
+  if (status.ahead()) {
+    text += StrCat("ahead: generation ", status.generation(),
+                   " does not serve yet, and searches do not see its embeddings\n");
+  }
   const double rate = status.items_per_second();
   if (rate > 0) {
     const auto left = static_cast<double>(status.items_total() - status.items_done());

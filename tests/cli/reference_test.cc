@@ -1,7 +1,9 @@
 // The tables of docs/reference are what the program itself says: commands and flags from --help, codes from the wire
 // and the command line, metrics from a scrape. LIGHTCONE_WRITE_REFERENCE=1 writes them again.
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -306,6 +308,7 @@ TEST(Reference, ThePageOfMetricsHasWhatAScrapeAnswers) {
   rpc.lanes.back().refused = {{"wait", 1}};
   rpc.trust.keys.emplace();
   rpc.trust.certificates.emplace();
+  rpc.trust.audit.emplace();
   rpc.trace.emplace();
   metrics.SetSources(&engine, [&rpc] { return rpc; });
   server::FamilyList device;
@@ -322,6 +325,25 @@ TEST(Reference, ThePageOfMetricsHasWhatAScrapeAnswers) {
     (row.find("`collection`") != std::string::npos ? of_collections : of_server) += row;
   ExpectInPage("metrics.md", "metrics", of_collections);
   ExpectInPage("server-metrics.md", "metrics", of_server);
+}
+
+// The scrape above has no family whose condition it does not make true: the code names that one, too.
+TEST(Reference, EveryFamilyThatTheCodeNamesStandsOnAPageOfMetrics) {
+  std::string pages;
+  for (const char* page : {"metrics.md", "server-metrics.md"}) {
+    pages += ReadFile(StrCat(LIGHTCONE_SOURCE_DIR, "/docs/reference/", page)).value();
+  }
+  static const std::regex quoted(R"re("(lightcone_[a-z0-9_]+)")re");
+  size_t families = 0;
+  for (const auto& file : std::filesystem::directory_iterator(LIGHTCONE_SOURCE_DIR "/server/metrics")) {
+    if (file.path().extension() != ".cc") continue;
+    const std::string code = ReadFile(file.path().string()).value();
+    for (std::sregex_iterator it(code.begin(), code.end(), quoted), end; it != end; ++it, ++families) {
+      EXPECT_NE(pages.find(StrCat("| `", (*it)[1].str(), "` |")), std::string::npos)
+          << file.path() << ": " << (*it)[1] << "; make its condition true in FullEngine, or in the test above";
+    }
+  }
+  EXPECT_GE(families, 80u);
 }
 
 }  // namespace

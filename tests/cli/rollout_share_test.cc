@@ -109,6 +109,7 @@ TEST_F(RolloutShare, TheShareThatARefusedRolloutNamesLetsItThroughOnceTheBackfil
   const nlohmann::json status = Run({"backfill", "status", "shop", "--json"}).json();
   EXPECT_EQ(status["generation"], 2) << status;
   EXPECT_EQ(status["items_done"], enough) << status;
+  EXPECT_THAT(Run({"backfill", "status", "shop"}).out, HasSubstr("ahead: generation 2 does not serve yet"));
   const Outcome done = Run(rollout);
   ASSERT_EQ(done.exit_code, 0) << done.err << done.out;
   EXPECT_THAT(done.out, AllOf(HasSubstr("== validate"), HasSubstr("validation passed"), HasSubstr("is rolled out"),
@@ -117,6 +118,7 @@ TEST_F(RolloutShare, TheShareThatARefusedRolloutNamesLetsItThroughOnceTheBackfil
   EXPECT_EQ(after["passed"], true) << after;
   EXPECT_NEAR(after["pairs"][0]["judged_share"].get<double>(), static_cast<double>(enough) / kItems, 1e-9);
   EXPECT_EQ(Run({"collection", "get", "shop", "--json"}).json()["active_generation"], 2);
+  EXPECT_THAT(Run({"backfill", "status", "shop"}).out, Not(HasSubstr("ahead")));
   const nlohmann::json audit = Run({"generation", "audit", "shop", "--json"}).json();
   EXPECT_EQ(audit[0]["validated"], true) << audit;
   EXPECT_EQ(audit[0]["forced"], false) << audit;
