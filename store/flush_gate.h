@@ -8,9 +8,6 @@
 #include <functional>
 #include <memory>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "rocksdb/env.h"
 
 namespace lightcone {
@@ -18,7 +15,7 @@ namespace lightcone {
 class FlushGate {
  public:
   // `base` must outlive the gate; nullptr: the machine's environment. `running` gives the number of flushes that
-  // RocksDB has begun; it is called without the gate's lock.
+  // RocksDB has begun; Close calls it without a lock.
   FlushGate(rocksdb::Env* base, std::function<uint64_t()> running);
   ~FlushGate();
 
@@ -27,26 +24,20 @@ class FlushGate {
   // Before RocksDB takes an error that stops background work: flushes that have not begun wait from now on. Returns
   // once those that passed the gate before have begun, or after some seconds. Must not hold what a flush needs to
   // begin.
-  void Close() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Close();
   // Runs `resume`, which is DB::Resume. That waits for the flushes that wait here, once it has told RocksDB to let them
-  // through; so they pass soon after it began. Opens the gate where it succeeds. BUSY where the gate was closed
-  // meanwhile: it stays closed, and another DB::Resume is due.
-  rocksdb::Status Resume(const std::function<rocksdb::Status()>& resume) ABSL_LOCKS_EXCLUDED(mutex_);
-  // For the end of the database.
-  void Open() ABSL_LOCKS_EXCLUDED(mutex_);
+  // through; so they pass some time after it began. Opens the gate where it succeeds. BUSY where the gate was closed
+  // meanwhile: it stays closed, and another DB::Resume is due. One at a time.
+  rocksdb::Status Resume(const std::function<rocksdb::Status()>& resume);
+  // Opens the gate for good: the database ends, or nothing will resume it.
+  void End();
 
  private:
   class Jobs;
-
-  void Pass() ABSL_LOCKS_EXCLUDED(mutex_);   // a flush begins, perhaps after a while
-  void Leave() ABSL_LOCKS_EXCLUDED(mutex_);  // it has ended
+  class State;
 
   const std::function<uint64_t()> running_;
-  absl::Mutex mutex_;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t closings_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t passed_ ABSL_GUARDED_BY(mutex_) = 0;                          // flushes that passed and have not ended
-  absl::Time pass_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // time from which a closed gate lets through
+  const std::shared_ptr<State> state_;
   std::unique_ptr<rocksdb::Env> env_;
 };
 

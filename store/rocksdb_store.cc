@@ -83,7 +83,7 @@ class RocksStore final : public Store {
       rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/false);  // DB::Resume waits for it, perhaps for ever
       watch_thread_.join();
     }
-    gate_.Open();
+    gate_.End();
     opened_ = false;
     if (db_ == nullptr) return;
     // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
@@ -302,6 +302,7 @@ class RocksStore final : public Store {
                                    error.ToString(), "; check the disk and start again");
     spdlog::error("{}", why);  // the operator reads the log, not the callers' answers
     group_.Fail(Unavailable(why));
+    gate_.End();  // Nothing resumes this store, and other stores flush by the same thread.
   }
 
   // RocksDB replaces a failed log when it flushes, and it flushes only memtables that are not empty. A key in the

@@ -71,7 +71,9 @@ std::unique_ptr<Trace> Tracer::Begin(const std::optional<TraceParent>& parent, s
 void Tracer::End(std::unique_ptr<Trace> trace, absl::StatusCode code, CallStage stage) {
   if (trace == nullptr) return;
   trace->End(Trace::kRoot);
-  const size_t room = stage == CallStage::kRefused ? options_.queue_max / 2 : options_.queue_max;
+  const bool idle =
+      stage == CallStage::kRefused || code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound;
+  const size_t room = idle ? options_.queue_max / 2 : options_.queue_max;
   absl::MutexLock lock(&mutex_);
   const bool ended = end_ns_ != kNever;
   if (ended || queue_.size() >= room) {

@@ -64,8 +64,8 @@ class Tracer {
   // must be a literal. `began_ns`: time of the steady clock at which the call began; 0: now. REQUIRES: `began_ns` is 0
   // or has passed.
   std::unique_ptr<Trace> Begin(const std::optional<TraceParent>& parent, std::string_view method, int64_t began_ns = 0);
-  // Ends the root and hands the trace to the exporter, without a wait. A refused call finds room only while less than
-  // half of the queue is taken. Null is fine.
+  // Ends the root and hands the trace to the exporter, without a wait. A refused call, and one that names what is not
+  // there or is not valid, finds room only while less than half of the queue is taken. Null is fine.
   void End(std::unique_ptr<Trace> trace, absl::StatusCode code, CallStage stage = CallStage::kWorked);
   TraceFigures figures() const;
   // Sends what waits, for stop_time at most, and ends the thread. Idempotent.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -212,7 +213,12 @@ absl::StatusOr<S3Client::Reply> S3Client::SendOnce(Request& request) {
 absl::StatusOr<S3Client::Reply> S3Client::Send(Request& request) {
   for (int tries = 1;; ++tries) {
     const uint64_t before = request.taken;
-    absl::StatusOr<Reply> reply = SendOnce(request);
+    absl::StatusOr<Reply> reply = ResourceExhausted("out of memory");
+    try {
+      reply = SendOnce(request);
+    } catch (const std::bad_alloc&) {  // A lease is given up in a destructor, which may throw nothing.
+      return reply;
+    }
     if (!absl::IsUnavailable(reply.status()) || request.cleanup) return reply;
     if (request.taken > before) tries = 1;  // A download that gets on may take any number of connections.
     if (tries >= options_.tries) return reply;
@@ -268,6 +274,7 @@ absl::Status S3Client::Broken(const Request& request, CURLcode result, const Tra
   if (transfer.too_long) {
     return ResourceExhausted(StrCat(PlaceOf(request), ": the answer has more than ", kAnswerBytesMax, " bytes"));
   }
+  if (result == CURLE_OUT_OF_MEMORY) return ResourceExhausted(StrCat(PlaceOf(request), ": out of memory"));
   if (result == CURLE_ABORTED_BY_CALLBACK) return MakeStatus(absl::StatusCode::kCancelled, "interrupted");
   const std::string what = StrCat(PlaceOf(request), ": ", curl_easy_strerror(result));
   // No further try makes these go away.

@@ -323,6 +323,7 @@ class PowerCutTest : public testing::Test {
     const PowerRecords read = ReadPowerLog(log);
     ASSERT_TRUE(read.whole);
     fs::remove(log);
+    CountWork(read.records);
     const std::vector<size_t> cuts = ChooseCuts(read.records, count);
     const size_t next = random_() % cuts.size();
     std::string next_base;
@@ -354,6 +355,20 @@ class PowerCutTest : public testing::Test {
     oracle_ = *next_oracle;
   }
 
+  // What the engine did with its files by itself.
+  void CountWork(const std::vector<PowerRecord>& records) {
+    std::set<uint64_t> syncs;
+    for (const PowerRecord& record : records) {
+      if (record.kind == kPowerSyncBegin) syncs.insert(record.size);
+      if (record.kind == kPowerSyncEnd) syncs.erase(record.size);
+      const bool made = record.kind == kPowerCreate;
+      work_["table made"] += made && record.path.ends_with(".sst");
+      work_["table removed"] += record.kind == kPowerRemove && record.path.ends_with(".sst");
+      work_["file of a segment made"] += made && record.path.find("/index/") != std::string::npos;
+      work_["write beside a sync"] += record.kind == kPowerWrite && !syncs.empty();
+    }
+  }
+
   void Apply(PowerDisk* disk, const PowerRecord& record, size_t number) {
     const std::string failed = record.kind == kPowerNote ? oracle_.Read(record.data) : disk->Apply(record);
     ASSERT_EQ(failed, "") << "record " << number;
@@ -374,6 +389,7 @@ class PowerCutTest : public testing::Test {
   PowerOracle oracle_;
   std::map<PowerPolicy, uint64_t> cuts_by_policy_;
   std::map<std::string, uint64_t> acknowledged_;
+  std::map<std::string, uint64_t> work_;
 };
 
 TEST_F(PowerCutTest, NoCutLosesWhatWasAcknowledgedOrBringsBackWhatWasDeleted) {
@@ -399,6 +415,11 @@ TEST_F(PowerCutTest, NoCutLosesWhatWasAcknowledgedOrBringsBackWhatWasDeleted) {
   }
   for (const char* const event : {"activate", "snap", "unsnap", "restore", "forget"}) {
     EXPECT_GT(acknowledged_[event], 0u) << event;
+  }
+  for (const auto& [what, number] : work_) EXPECT_GT(number, 0u) << what;
+  if (cuts >= kCuts) {
+    EXPECT_GT(cuts_by_policy_[PowerPolicy::kLost], 0u);
+    EXPECT_GT(cuts_by_policy_[PowerPolicy::kRandom], 0u);
   }
   for (const auto& [policy, number] : cuts_by_policy_) {
     std::printf("%llu cuts: what was not synced is %s\n", static_cast<unsigned long long>(number),

@@ -1,15 +1,15 @@
 // A disk that loses its power: replays the log of a recorded process (power_log.h) and makes a folder of one state in
 // which a cut may leave it.
-// The model is the weakest that POSIX allows. fsync() and fdatasync() make the bytes and the length of a file durable,
-// and fsync() of a folder its entries; neither does the other's work (IEEE Std 1003.1-2017, fsync; fsync(2) of Linux:
-// "Calling fsync() does not necessarily ensure that the entry in the directory containing the file has also reached
-// disk"). rename() is atomic (ibid., rename). Everything else may reach the disk or not, in any order, as real file
-// systems do: Pillai et al., "All File Systems Are Not Created Equal: On the Complexity of Crafting Crash-Consistent
-// Applications", OSDI 2014, whose states after a crash these are:
+// The model grants no more than POSIX does, but for the order of a folder's changes. fsync() and fdatasync() make the
+// bytes and the length of a file durable, and fsync() of a folder its entries; neither does the other's work (IEEE Std
+// 1003.1-2017, fsync; fsync(2) of Linux: "Calling fsync() does not necessarily ensure that the entry in the directory
+// containing the file has also reached disk"). rename() is atomic (ibid., rename). Everything else may reach the disk
+// or not, in any order, as real file systems do: Pillai et al., "All File Systems Are Not Created Equal: On the
+// Complexity of Crafting Crash-Consistent Applications", OSDI 2014, whose states after a crash these are:
 // - Data that was not synced: each page of 4,096 bytes is as some moment since the sync left it, the last one perhaps
 //   torn between two sectors of 512 bytes. The length is any that the file has had since. What was never written is 0.
-// - Entries that were not synced: of each folder the first few changes. Of a rename from one folder to another, the
-//   second one decides.
+// - Entries that were not synced: of each folder the first few changes, as journals keep them in order; of two folders
+//   in any order. Of a rename from one folder to another, the second one decides.
 // A sync covers what happened before it began. Threads: one at a time; const methods are safe concurrently.
 #pragma once
 

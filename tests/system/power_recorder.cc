@@ -204,13 +204,13 @@ int Sync(int fd, int (*real)(int)) {
     const std::lock_guard lock(mutex);
     Append(lightcone::kPowerSyncBegin, FieldsOfFd(fd, 0, number));
   }
-  return Record(
-      true, [&] { return real(fd); },
-      [&](int) {
-        PowerHeader fields{};
-        fields.size = number;
-        Append(lightcone::kPowerSyncEnd, fields);
-      });
+  const int synced = real(fd);  // others write meanwhile
+  if (synced != 0) return synced;
+  const std::lock_guard lock(mutex);
+  PowerHeader fields{};
+  fields.size = number;
+  Append(lightcone::kPowerSyncEnd, fields);
+  return synced;
 }
 
 int Allocate(int fd, int mode, off_t offset, off_t bytes, int (*real)(int, int, off_t, off_t)) {

@@ -48,6 +48,8 @@ void Note(const std::string& text) {
 }
 
 // Ends the process: what failed must not.
+constexpr char kBeside[] = "beside";  // collection that a snapshot brings back
+
 void Check(const absl::Status& status, const std::string& note) {
   if (status.ok()) return;
   std::cerr << note << ": " << status << "\n";
@@ -292,15 +294,29 @@ class PowerOperator {
     for (const std::string& name : names) Forget(name);
   }
 
-  // Makes a snapshot, restores it beside the engine, and removes old ones.
+  // A cut may leave it.
+  void DropBeside() {
+    if (engine_->GetCollection(kBeside).ok()) Check(engine_->DropCollection(kBeside, ""), "drop of the other one");
+  }
+
+  // Makes a snapshot, restores it beside the engine and its collection within, and removes old ones.
   void Copy() {
     const std::string name = StrCat("r", plan_.round, "-", ++copies_);
     std::string folder;
     Do("snap", name, [&] {
-      const auto made = engine_->snapshots().Create(name, "", {});
+      const auto made = engine_->snapshots().Create({name, name}, {});
       if (made.ok()) folder = made->folder;
       return made.status();
     });
+    // Asked again, it is there and lasts. Back beside its original, it changes nothing of that.
+    Check(engine_->snapshots().Create({name, name}, {}).status(), "the same snapshot again");
+    DropBeside();
+    server::RestoreCollectionCall back;
+    back.snapshot = name;
+    back.collection = kPowerCollection;
+    back.name = kBeside;
+    Check(engine_->snapshots().RestoreCollection(back, {}).status(), "its collection beside the original");
+    if (copies_ % 2 == 0) DropBeside();
     const std::string restored = PowerRestoredOf(plan_.base, name);
     Do("restore", name, [&] { return RestoreSnapshot(folder, restored).status(); });
     Forget(name);

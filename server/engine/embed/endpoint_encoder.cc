@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -25,6 +26,7 @@ constexpr size_t kBatchBytesMax = 8 << 20;  // bytes of the texts of one request
 constexpr int kRefusalsMax = 24;            // refused requests of one batch
 // Times that a backfill's texts wait behind documents, and behind queries. All backfills of the server wait with them.
 constexpr absl::Duration kBackfillPatience = absl::Seconds(1), kBackfillPatienceMax = absl::Seconds(10);
+constexpr absl::Duration kMemoryPause = absl::Milliseconds(100);     // pause of a thread that finds no memory
 constexpr absl::Duration kEndpointConnectLimit = absl::Seconds(10);  // limit for the connection of a request
 
 absl::Status EndpointStopped() { return Unavailable("the encoder's endpoint is not served any more"); }
@@ -192,6 +194,9 @@ size_t EndpointEncoder::Ready() const {
 EndpointEncoder::Taken EndpointEncoder::TakeBatch() {
   Taken batch;
   if (Ready() == 0) return batch;
+  const size_t texts = std::min(texts_max_, Waiting() + QueueOf(EmbedRole::kBackfill).size());
+  batch.tickets.reserve(texts);
+  batch.unanswered.assign(texts, ResourceExhausted("out of memory"));
   overtook_ = Waiting() > 0 && BackfillIsDue();
   batch.of_backfill = Waiting() == 0 || overtook_;
   size_t bytes = 0;
@@ -205,6 +210,7 @@ EndpointEncoder::Taken EndpointEncoder::TakeBatch() {
       queue.pop_front();
     }
   }
+  batch.unanswered.resize(batch.tickets.size(), EndpointStopped());
   return batch;
 }
 
@@ -219,12 +225,19 @@ void EndpointEncoder::Work() {
     mu_.AwaitWithTimeout(absl::Condition(&full), options_.linger);
     --idle_;
     if (stopping_) return;
-    const Taken batch = TakeBatch();
+    Taken batch;
+    try {
+      batch = TakeBatch();
+    } catch (const std::bad_alloc&) {  // Another call may give memory back.
+      const auto stops = [this] { return stopping_.load(); };
+      mu_.AwaitWithTimeout(absl::Condition(&stops), kMemoryPause);
+      continue;
+    }
     if (batch.tickets.empty()) continue;
     if (batch.of_backfill) ++backfill_requests_;
     if (Ready() > 0) StartThread();
     mu_.Unlock();
-    RunBatch(client, batch.tickets);
+    RunBatch(client, batch);
     mu_.Lock();
     if (batch.of_backfill) --backfill_requests_;
   }
@@ -239,17 +252,19 @@ EmbeddedInputs EndpointEncoder::Ask(OutboundClient& client, const Tickets& ticke
   return outputs;
 }
 
-void EndpointEncoder::RunBatch(OutboundClient& client, const Tickets& tickets) {
+void EndpointEncoder::RunBatch(OutboundClient& client, Taken& batch) {
   EmbeddedInputs outputs;
   try {
-    outputs = Ask(client, tickets);
+    outputs = Ask(client, batch.tickets);
+  } catch (const std::bad_alloc&) {
+    outputs = std::move(batch.unanswered);
   } catch (...) {
-    outputs.assign(tickets.size(), StatusOfException());
+    outputs.assign(batch.tickets.size(), StatusOfException());
   }
   absl::MutexLock lock(&mu_);
-  for (size_t i = 0; i < tickets.size(); ++i) {
-    tickets[i]->output = std::move(outputs[i]);
-    tickets[i]->done = true;
+  for (size_t i = 0; i < batch.tickets.size(); ++i) {
+    batch.tickets[i]->output = std::move(outputs[i]);
+    batch.tickets[i]->done = true;
   }
 }
 

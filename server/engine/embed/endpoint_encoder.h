@@ -71,6 +71,7 @@ class EndpointEncoder {
   // Texts of one request.
   struct Taken {
     Tickets tickets;
+    EmbeddedInputs unanswered;  // what the texts get where there is no memory for more
     bool of_backfill = false;
   };
   // One batch, as a thread works on it.
@@ -94,10 +95,12 @@ class EndpointEncoder {
   size_t Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether a backfill's text has waited so long that a request of it goes before others, once.
   bool BackfillIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The texts of the next request: queries, then documents; where there are none, or one is due, a backfill's.
+  // The texts of the next request: queries, then documents; where there are none, or one is due, a backfill's. Where it
+  // throws, nothing is taken.
   Taken TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Work();
-  void RunBatch(OutboundClient& client, const Tickets& tickets) ABSL_LOCKS_EXCLUDED(mu_);
+  // Throws nothing: every ticket gets an output.
+  void RunBatch(OutboundClient& client, Taken& batch) ABSL_LOCKS_EXCLUDED(mu_);
   EmbeddedInputs Ask(OutboundClient& client, const Tickets& tickets);
   // Asks for the texts together, and for halves of them where the endpoint refuses one.
   void AskParts(Batch& batch, std::span<const std::shared_ptr<Ticket>> tickets, EmbeddedInputs* outputs);

@@ -52,6 +52,7 @@ GroupOutcome WriteGroup::WriteToStore() {
   }
   const std::string encoded = Encode(progress_);
   batch_.Put(Table::kMeta, keys::Meta(ProgressName(number_)), encoded);
+  wrote_ = true;
   collection_->Retire(std::move(retired_));
   const absl::Status status = collection_->store()->Write(batch_, Durability::kProcess);
   if (status.ok()) {

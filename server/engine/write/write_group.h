@@ -29,6 +29,8 @@ class WriteGroup {
   // Sets status and result of every job that the group keeps. In the log, but not on the disk yet.
   GroupOutcome WriteToStore();
 
+  // Whether the store may hold something of the group. False after a throw: all was planned in memory.
+  bool wrote() const { return wrote_; }
   // The jobs of the group. WriteToStore keeps the first ones alone where the stored items that the others name are too
   // large to be held together; it has not touched the others.
   const std::vector<WriteJob*>& jobs() const { return jobs_; }
@@ -97,6 +99,7 @@ class WriteGroup {
   WriteBatch batch_;
   bool durable_ = false;                                    // A job asks for durability.
   bool synced_ = false;                                     // Sync was called.
+  bool wrote_ = false;                                      // The store was asked to write.
   absl::flat_hash_map<std::string, Head> heads_;            // heads by key in kItems
   absl::flat_hash_map<std::string, absl::Status> damaged_;  // reasons why heads cannot be read, by key in kItems
   // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.

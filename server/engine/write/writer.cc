@@ -135,7 +135,7 @@ void CollectionWriter::GiveBack(size_t kept, std::vector<WriteJob*>* jobs) {
       job->taken = false;
       job->times = {};
       job->status = absl::OkStatus();  // a fault of its old group is not its own
-    } catch (...) {  // Nothing of the job is planned yet: it fails alone.
+    } catch (...) {                    // Nothing of the job is planned yet: it fails alone.
       job->status = StatusOfException();
       job->done = true;
     }
@@ -170,8 +170,10 @@ GroupOutcome CollectionWriter::WriteToStore(const std::vector<WriteJob*>& jobs, 
       group->emplace(collection_, jobs, &progress_);
       outcome = (*group)->WriteToStore();
     }
-  } catch (...) {  // Nobody knows what the store holds: the throw came before or after the write.
-    refused = outcome.broken = Broken(StatusOfException());
+  } catch (...) {
+    refused = StatusOfException();
+    // Nobody knows what the store holds: the throw came before or after the write.
+    if (group->has_value() && (*group)->wrote()) refused = outcome.broken = Broken(refused);
   }
   for (WriteJob* job : jobs) {
     if (job->status.ok()) job->status = refused;
