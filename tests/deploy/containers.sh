@@ -2,7 +2,8 @@
 # Builds the image with podman, starts it by the compose file and by the Kubernetes manifest, and searches through each.
 # Run it as root on a Debian 12 with podman, podman-compose, debootstrap, curl, openssl and python3-yaml. No image
 # registry is needed: the base is made by debootstrap, Prometheus comes from Debian. Grafana is in no package, so its
-# service is started only where GRAFANA_IMAGE names an image.
+# service is started only where GRAFANA_IMAGE names an image. Images and containers lie in a store of their own, which
+# is removed at the end, or kept in LIGHTCONE_CONTAINERS_STORE.
 #   containers.sh BUILD             BUILD/bin/lightcone is the client, and the whole Dockerfile is built
 #   containers.sh BUILD --programs  the image holds the programs of BUILD: only its last stage is built
 set -euo pipefail
@@ -19,7 +20,8 @@ fail() {
 # Podman's runtime refuses control groups of both versions. In a mount namespace of its own it sees the older alone.
 one_version() {
   local groups place
-  groups=$(mktemp -d)
+  groups=$work/groups
+  mkdir "$groups"
   mount -t tmpfs none "$groups"
   for place in /sys/fs/cgroup/*; do
     [ "$place" = /sys/fs/cgroup/unified ] && continue
@@ -28,12 +30,19 @@ one_version() {
   done
   mount --rbind "$groups" /sys/fs/cgroup
 }
-if [ -d /sys/fs/cgroup/unified ]; then
-  if [ -z "${LIGHTCONE_OWN_MOUNTS:-}" ]; then LIGHTCONE_OWN_MOUNTS=yes exec unshare -m "$0" "$@"; fi
-  one_version
+if [ -d /sys/fs/cgroup/unified ] && [ -z "${LIGHTCONE_OWN_MOUNTS:-}" ]; then
+  LIGHTCONE_OWN_MOUNTS=yes exec unshare -m "$0" "$@"
 fi
-
 work=$(mktemp -d /var/tmp/lightcone-containers.XXXXXX)
+store=${LIGHTCONE_CONTAINERS_STORE:-$work/store}
+if [ -n "${LIGHTCONE_OWN_MOUNTS:-}" ]; then one_version; fi
+
+cat >"$work/storage.conf" <<CONF
+[storage]
+driver = "overlay"
+runroot = "$work/run"
+graphroot = "$store"
+CONF
 cat >"$work/containers.conf" <<CONF
 [containers]
 default_ulimits = ["nofile=$(ulimit -n):$(ulimit -Hn)", "nproc=4096:4096"]
@@ -42,8 +51,9 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 [network]
 network_backend = "netavark"
+network_config_dir = "$work/networks"
 CONF
-export CONTAINERS_CONF=$work/containers.conf
+export CONTAINERS_CONF=$work/containers.conf CONTAINERS_STORAGE_CONF=$work/storage.conf
 # Limits within those of this machine, which root may not raise everywhere.
 printf '%s\n' "services: {lightcone: {ulimits: {nofile: $(ulimit -Hn), nproc: 4096}}}" >"$work/limits.yml"
 compose=(podman-compose -p lightcone-check -f "$source/deploy/compose/compose.yml" -f "$work/limits.yml")
@@ -51,7 +61,10 @@ compose=(podman-compose -p lightcone-check -f "$source/deploy/compose/compose.ym
 clean() {
   "${compose[@]}" down -v >/dev/null 2>&1 || true
   if [ -e "$work/pod.yml" ]; then podman kube down "$work/pod.yml" >/dev/null 2>&1 || true; fi
-  podman volume ls -q | grep '^lightcone-check' | xargs -r podman volume rm -f >/dev/null 2>&1 || true
+  podman pod rm -fa >/dev/null 2>&1 || true
+  podman volume rm -fa >/dev/null 2>&1 || true
+  [ "$store" = "$work/store" ] && podman rmi -fa >/dev/null 2>&1
+  if [ -e "$work/groups" ]; then umount -R /sys/fs/cgroup "$work/groups" 2>/dev/null || true; fi
   rm -rf --one-file-system "$work"
 }
 trap clean EXIT
@@ -62,9 +75,11 @@ image() {
 
 # The bases that the Dockerfile names.
 if ! podman image exists docker.io/library/debian:12; then
-  debootstrap --variant=minbase bookworm "$work/root" >"$work/log" 2>&1 || fail "debootstrap: $(tail -3 "$work/log")"
+  mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb (\[[^]]*\] )?([^ ]+) .*/\2/p' \
+    /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n1) || true
+  debootstrap --variant=minbase bookworm "$work/root" ${mirror:+"$mirror"} >"$work/log" 2>&1 || fail "debootstrap: $(tail -3 "$work/log")"
   rm -f "$work/root/etc/apt/sources.list"
-  cp /etc/apt/sources.list.d/debian.sources "$work/root/etc/apt/sources.list.d/"
+  cp -r /etc/apt/sources.list* /etc/apt/apt.conf.d "$work/root/etc/apt/"
   tar -C "$work/root" -c . | podman import -q - docker.io/library/debian:12 >/dev/null
   rm -rf --one-file-system "$work/root"
 fi
@@ -83,7 +98,8 @@ printf '%s\n' 'FROM debian:12-slim' \
   'RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus >/dev/null' \
   'ENTRYPOINT ["/usr/bin/prometheus"]' >"$work/Prometheus"
 image -t localhost/prometheus:check -f "$work/Prometheus" "$work"
-echo "built $(podman run --rm localhost/lightcone:check lightcone version)"
+version=$(podman run --rm localhost/lightcone:check lightcone version)
+echo "built $version"
 
 # free_port: a port of the loopback interface that nobody listens on.
 free_port() {
@@ -157,11 +173,13 @@ wait_for 60 curl -fsS --cacert "$work/trust/tls.crt" "https://127.0.0.1:$http_po
 client=("$lightcone" --server "127.0.0.1:$grpc_port" --ca "$work/trust/tls.crt" --api-key-file "$work/key")
 things "${client[@]}"
 search "${client[@]}"
-if "$lightcone" --server "127.0.0.1:$grpc_port" --ca "$work/trust/tls.crt" count things >/dev/null 2>&1; then
+refused=$("$lightcone" --server "127.0.0.1:$grpc_port" --ca "$work/trust/tls.crt" count things 2>&1) &&
   fail "a call without a key was answered"
-fi
-podman exec "$pod" sh -c 'touch /usr/bin/x' 2>/dev/null && fail "the root file system of the pod can be written to"
-[ "$(podman exec "$pod" id -u)" = 10001 ] || fail "the pod runs as $(podman exec "$pod" id -u); allowed: 10001"
+grep -q "has no key" <<<"$refused" || fail "a call without a key: $refused"
+read_only=$(podman inspect --format '{{.HostConfig.ReadonlyRootfs}}' "$pod")
+[ "$read_only" = true ] || fail "the root file system of the pod can be written to"
+user=$(podman exec "$pod" id -u)
+[ "$user" = 10001 ] || fail "the pod runs as $user; allowed: 10001"
 podman stop -t 60 "$pod" >/dev/null
 code=$(podman inspect --format '{{.State.ExitCode}}' "$pod")
 [ "$code" = 0 ] || fail "the server of the pod ended with status $code"
