@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr size_t kWide = 12, kClasses = 60, kItems = 1'500, kProbes = 400;
+constexpr size_t kWide = 12, kShareClasses = 60, kShareItems = 1'500, kShareProbes = 400;
 
 class RolloutShare : public ServedTest {
  protected:
@@ -28,20 +28,21 @@ class RolloutShare : public ServedTest {
   // items worse than the old model does, and its own items better.
   void SetUp() override {
     std::vector<Vector> classes;
-    for (size_t label = 0; label < kClasses; ++label) classes.push_back(Noisy(Vector(kWide, 0), 1));
+    for (size_t label = 0; label < kShareClasses; ++label) classes.push_back(Noisy(Vector(kWide, 0), 1));
     std::string rows, labels;
-    for (size_t i = 0; i < kItems; ++i) {
-      const Vector drawn = Noisy(classes[i % kClasses], 0.55);
+    for (size_t i = 0; i < kShareItems; ++i) {
+      const Vector drawn = Noisy(classes[i % kShareClasses], 0.55);
       rows += StrCat("{\"id\":", i, ",\"vector\":", TextOf(Noisy(drawn, 0.45)),
-                     ",\"payload\":{\"class\":", i % kClasses, "}}\n");
+                     ",\"payload\":{\"class\":", i % kShareClasses, "}}\n");
       new_rows_.push_back(StrCat("{\"id\":", i, ",\"vector\":", TextOf(NewModel(drawn)), "}\n"));
     }
     Vector old_queries, new_queries;
-    for (size_t i = 0; i < kProbes; ++i) {
-      const Vector drawn = Noisy(classes[i % kClasses], 0.55), by_old = Noisy(drawn, 0.45), by_new = NewModel(drawn);
+    for (size_t i = 0; i < kShareProbes; ++i) {
+      const Vector drawn = Noisy(classes[i % kShareClasses], 0.55), by_old = Noisy(drawn, 0.45),
+                   by_new = NewModel(drawn);
       old_queries.insert(old_queries.end(), by_old.begin(), by_old.end());
       new_queries.insert(new_queries.end(), by_new.begin(), by_new.end());
-      labels += StrCat("{\"label\":", i % kClasses, "}\n");
+      labels += StrCat("{\"label\":", i % kShareClasses, "}\n");
     }
     Must({"collection", "create", "shop", "--geometry", "euclidean"});
     Must({"generation", "register", "shop", "--dimension", StrCat(kWide), "--activate"});
@@ -72,7 +73,8 @@ class RolloutShare : public ServedTest {
   }
   std::string PutNpy(const std::string& name, const Vector& queries) {
     const std::string_view bytes(reinterpret_cast<const char*>(queries.data()), queries.size() * sizeof(float));
-    return Put(name, EncodeNpy(NpyType::kFloat32, {static_cast<int64_t>(kProbes), static_cast<int64_t>(kWide)}, bytes));
+    return Put(name,
+               EncodeNpy(NpyType::kFloat32, {static_cast<int64_t>(kShareProbes), static_cast<int64_t>(kWide)}, bytes));
   }
   // What workers write: items as the new model embeds them.
   void Embed(size_t begin, size_t end) {
@@ -90,7 +92,7 @@ class RolloutShare : public ServedTest {
 
 TEST_F(RolloutShare, TheShareThatARefusedRolloutNamesLetsItThroughOnceTheBackfillIsThere) {
   const std::vector<std::string> rollout = {"rollout", "shop", "--generation", "2", "--yes", "--no-calibration"};
-  Embed(0, kItems / 5);
+  Embed(0, kShareItems / 5);
   const Outcome refused = Run(rollout);
   ASSERT_EQ(refused.exit_code, 5) << refused.err << refused.out;
   const nlohmann::json before = Validation();
@@ -104,8 +106,8 @@ TEST_F(RolloutShare, TheShareThatARefusedRolloutNamesLetsItThroughOnceTheBackfil
   EXPECT_EQ(Run({"collection", "get", "shop", "--json"}).json()["active_generation"], 1);
 
   Must({"backfill", "start", "shop", "--generation", "2"});
-  const auto enough = static_cast<size_t>((from + 0.1) * static_cast<double>(kItems));
-  Embed(kItems / 5, enough);
+  const auto enough = static_cast<size_t>((from + 0.1) * static_cast<double>(kShareItems));
+  Embed(kShareItems / 5, enough);
   const nlohmann::json status = Run({"backfill", "status", "shop", "--json"}).json();
   EXPECT_EQ(status["generation"], 2) << status;
   EXPECT_EQ(status["items_done"], enough) << status;
@@ -116,7 +118,7 @@ TEST_F(RolloutShare, TheShareThatARefusedRolloutNamesLetsItThroughOnceTheBackfil
                               Not(HasSubstr("== validate: not needed"))));
   const nlohmann::json after = Validation();
   EXPECT_EQ(after["passed"], true) << after;
-  EXPECT_NEAR(after["pairs"][0]["judged_share"].get<double>(), static_cast<double>(enough) / kItems, 1e-9);
+  EXPECT_NEAR(after["pairs"][0]["judged_share"].get<double>(), static_cast<double>(enough) / kShareItems, 1e-9);
   EXPECT_EQ(Run({"collection", "get", "shop", "--json"}).json()["active_generation"], 2);
   EXPECT_THAT(Run({"backfill", "status", "shop"}).out, Not(HasSubstr("ahead")));
   const nlohmann::json audit = Run({"generation", "audit", "shop", "--json"}).json();
