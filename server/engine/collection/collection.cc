@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/dcheck.h"
 #include "base/files.h"
@@ -151,13 +152,13 @@ Collection::Collection(uint32_t number, Store* store, const ForwardClock* clock,
       payloads_(std::make_unique<PayloadIndex>(payload_source_.get())),
       expiry_(number, store, clock) {}
 
-absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store, const ForwardClock* clock,
-                                                             const std::string& index_folder, CollectionRecord record,
-                                                             std::string encoded,
-                                                             std::vector<GenerationRecord> generations,
-                                                             AdapterSet adapters, ProgressRecord progress,
-                                                             const IndexLimits& index_limits) {
+absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(
+    uint32_t number, Store* store, const ForwardClock* clock, const std::string& index_folder, CollectionRecord record,
+    std::string encoded, std::vector<GenerationRecord> generations, AdapterSet adapters, ProgressRecord progress,
+    const IndexLimits& index_limits, std::function<bool()> given_up) {
   std::shared_ptr<Collection> collection(new Collection(number, store, clock, index_folder));
+  collection->opening_.Set(std::move(given_up));
+  const absl::Cleanup forget = [opened = collection] { opened->opening_.Set({}); };
   const std::string step = StrCat("open collection '", record.name, "'");
   std::vector<std::pair<uint32_t, Space>> spaces;
   for (const GenerationRecord& g : generations) {

@@ -103,16 +103,29 @@ struct ResolvedRow {
   uint64_t retired_sequence = 0;  // sequence of the write that retired the content; 0: it is in the store
 };
 
+// Whoever waits for Collection::Open. A thread that mends the index may ask while Open runs, and after it.
+// Threads: safe.
+class OpeningCaller {
+ public:
+  // `given_up`: nobody waits any more; empty: that is not known.
+  void Set(std::function<bool()> given_up) ABSL_LOCKS_EXCLUDED(mu_);
+  // CANCELLED where nobody waits any more.
+  absl::Status CheckWanted() const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  mutable absl::Mutex mu_;
+  std::function<bool()> given_up_ ABSL_GUARDED_BY(mu_);
+};
+
 class Collection final : private RowSource {
  public:
   // Opens the index and replays the change log. Errors name the collection. `encoded`: the record as the store holds
-  // it, which an older server may have written.
-  static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store, const ForwardClock* clock,
-                                                          const std::string& index_folder, CollectionRecord record,
-                                                          std::string encoded,
-                                                          std::vector<GenerationRecord> generations,
-                                                          AdapterSet adapters, ProgressRecord progress,
-                                                          const IndexLimits& index_limits);
+  // it, which an older server may have written. CANCELLED soon after `given_up` says so; it is asked in this call
+  // alone, by several threads.
+  static absl::StatusOr<std::shared_ptr<Collection>> Open(
+      uint32_t number, Store* store, const ForwardClock* clock, const std::string& index_folder,
+      CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations, AdapterSet adapters,
+      ProgressRecord progress, const IndexLimits& index_limits, std::function<bool()> given_up = {});
   ~Collection() override;  // removes the files of a dropped collection
 
   uint32_t number() const { return number_; }
@@ -198,6 +211,8 @@ class Collection final : private RowSource {
   const uint32_t number_;
   Store* const store_;
   const std::string index_folder_;
+
+  OpeningCaller opening_;
 
   absl::Mutex operator_mu_;
   absl::Mutex index_mu_ ABSL_ACQUIRED_AFTER(operator_mu_);  // held by whoever is the index's one writer

@@ -1,7 +1,11 @@
 // How a collection's index gets rows back from the store: replay at a start, rebuilding of segments, trimming of the
 // log.
 #include <algorithm>
+#include <functional>
+#include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status.h"
 #include "server/engine/collection/collection.h"
 #include "spdlog/spdlog.h"
@@ -10,9 +14,22 @@
 namespace lightcone::server {
 namespace {
 
-constexpr uint64_t kTrimMin = 1024;  // changes; each trim leaves one range tombstone behind
+constexpr uint64_t kRowsACheck = 256;                   // rows between two looks at whether they are still wanted
+constexpr absl::Duration kRoomPoll = absl::Seconds(1);  // time between two such looks while a replay waits
+constexpr uint64_t kTrimMin = 1024;                     // changes; each trim leaves one range tombstone behind
 
 }  // namespace
+
+absl::Status OpeningCaller::CheckWanted() const {
+  absl::MutexLock lock(&mu_);
+  if (!given_up_ || !given_up_()) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
+}
+
+void OpeningCaller::Set(std::function<bool()> given_up) {
+  absl::MutexLock lock(&mu_);
+  given_up_ = std::move(given_up);
+}
 
 absl::Status Collection::Replay(uint64_t last_sequence) {
   // 0: the index has rebuilt at least one generation from the embeddings themselves, and the log may begin later.
@@ -30,7 +47,11 @@ absl::Status Collection::Replay(uint64_t last_sequence) {
     LC_ASSIGN_OR_RETURN(const ChangeRecord record, DecodeChange(changes->value()));
     LC_RETURN_IF_ERROR(ReplayOne(sequence, record));
     // A long log's rows are sealed as they come. While that fails they have no place but memory, as before the start.
-    const absl::StatusOr<bool> room = AwaitRoom(absl::InfiniteFuture());
+    absl::StatusOr<bool> room = false;
+    while (room.ok() && !*room) {
+      LC_RETURN_IF_ERROR(opening_.CheckWanted());
+      room = AwaitRoom(absl::Now() + kRoomPoll);
+    }
     if (!room.ok() && bounded) spdlog::warn("replay goes on: {}", MessageOf(room.status()));
     bounded = room.ok();
   }
@@ -83,7 +104,8 @@ absl::Status Collection::ForEachEmbedding(
     const std::function<absl::Status(uint64_t internal_id, std::span<const float> z, float uncertainty)>& row) {
   const keys::Range range = keys::GenerationRange(number_, generation);
   const auto embeddings = store_->Scan(Table::kEmbeddings, range.begin, range.end);
-  for (; embeddings->Valid(); embeddings->Next()) {
+  for (uint64_t seen = 0; embeddings->Valid(); embeddings->Next()) {
+    if (seen++ % kRowsACheck == 0) LC_RETURN_IF_ERROR(opening_.CheckWanted());
     LC_ASSIGN_OR_RETURN(const keys::EmbeddingKey key, keys::ParseEmbedding(embeddings->key()));
     LC_ASSIGN_OR_RETURN(const EmbeddingRecord record, DecodeEmbedding(embeddings->value()));
     LC_RETURN_IF_ERROR(row(key.internal_id, record.z, record.uncertainty));

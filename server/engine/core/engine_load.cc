@@ -130,7 +130,8 @@ absl::Status RemoveRemains(Context& context, uint32_t number) {
 }
 
 absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uint32_t number,
-                                                           const std::string& encoded) {
+                                                           const std::string& encoded,
+                                                           const std::function<bool()>& given_up) {
   LC_ASSIGN_OR_RETURN(CollectionRecord record, DecodeCollection(encoded));
   std::vector<GenerationRecord> generations;
   const keys::Range range = keys::GenerationRecordRange(number);
@@ -158,7 +159,7 @@ absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uin
   }
   return Collection::Open(number, context.store.get(), &context.clock, context.folders.Index(number), std::move(record),
                           encoded, std::move(generations), std::move(adapters), std::move(progress),
-                          IndexLimitsOf(context));
+                          IndexLimitsOf(context), given_up);
 }
 
 absl::StatusOr<std::vector<std::pair<uint32_t, std::string>>> FindCollections(const Store& store) {

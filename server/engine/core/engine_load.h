@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -29,9 +30,11 @@ absl::StatusOr<std::vector<std::pair<uint32_t, std::string>>> FindCollections(co
 // repeated. A start repeats it while the marker is there.
 absl::Status RemoveRemains(Context& context, uint32_t number);
 
-// Opens a collection from its rows. `encoded` is its record, which need not be in the store yet.
+// Opens a collection from its rows. `encoded` is its record, which need not be in the store yet. `given_up` as for
+// Collection::Open.
 absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uint32_t number,
-                                                           const std::string& encoded);
+                                                           const std::string& encoded,
+                                                           const std::function<bool()>& given_up = {});
 
 // Fills the catalog; the numbers of the collections that are refused.
 absl::StatusOr<std::set<uint32_t>> LoadCollections(Context& context, BackfillCalls& backfills);
