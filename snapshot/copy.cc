@@ -49,6 +49,8 @@ absl::Status CopyFiles(const std::string& from, const SnapshotShelf& shelf, Snap
   LC_ASSIGN_OR_RETURN(const std::string partial, shelf.Begin(copy->manifest.name));
   SharingSink sink(StrCat(partial, "/", kSnapshotDataName), shelf, earlier, copy);
   LC_RETURN_IF_ERROR(ReadSnapshot(from, copy->manifest, sink, cancelled));
+  // A copy may lie on the shelf of a server: it is trusted no more than its source.
+  if (IsUploadedSnapshot(from)) LC_RETURN_IF_ERROR(shelf.MarkUploaded(copy->manifest.name));
   return shelf.Commit(copy->manifest.name, EncodeSnapshotManifest(copy->manifest));
 }
 

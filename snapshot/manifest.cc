@@ -1,6 +1,7 @@
 #include "snapshot/manifest.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/files.h"
 #include "base/sealed.h"
@@ -39,6 +40,14 @@ class Reader {
     uint64_t wide = 0;
     Read(name, &wide, UINT32_MAX);
     *out = static_cast<uint32_t>(wide);
+  }
+  void Read(const char* name, std::vector<std::string>* out) {
+    const Json* value = Find(name);
+    const auto is_text = [](const Json& one) { return one.is_string(); };
+    if (value != nullptr && value->is_array() && std::all_of(value->begin(), value->end(), is_text)) {
+      return void(*out = value->get<std::vector<std::string>>());
+    }
+    Fail(name);
   }
   const std::string& failed() const { return failed_; }
 
@@ -85,6 +94,19 @@ absl::Status ReadList(const Json& content, const char* name, std::string_view pl
   return absl::OkStatus();
 }
 
+// Manifests of requests without an id have no such member, nor do those of older servers.
+absl::Status ReadAsked(const Json& content, std::string_view place, std::optional<AskedSnapshot>* out) {
+  const auto asked = content.find("asked");
+  if (asked == content.end()) return absl::OkStatus();
+  AskedSnapshot read;
+  Reader reader(*asked);
+  reader.Read("name", &read.name);
+  reader.Read("collections", &read.collections);
+  if (!reader.failed().empty()) return Damaged(place, StrCat("field 'asked', '", reader.failed(), "'"));
+  *out = std::move(read);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 uint64_t SnapshotManifest::Bytes() const {
@@ -119,6 +141,7 @@ std::string EncodeSnapshotManifest(const SnapshotManifest& manifest) {
                   {"scheduled", manifest.scheduled},
                   {"sequence", manifest.sequence},
                   {"time_us", static_cast<uint64_t>(manifest.time_us)}};
+  if (manifest.asked) content["asked"] = {{"name", manifest.asked->name}, {"collections", manifest.asked->collections}};
   content["collections"] = Json::array();
   for (const SnapshotCollection& one : manifest.collections) {
     content["collections"].push_back({{"name", one.name},
@@ -153,6 +176,7 @@ absl::StatusOr<SnapshotManifest> DecodeSnapshotManifest(std::string_view text, s
   out.time_us = static_cast<int64_t>(time_us);
   if (!reader.failed().empty()) return Damaged(place, StrCat("field '", reader.failed(), "'"));
   if (!CheckSnapshotName(out.name).ok()) return Damaged(place, "field 'name'");
+  LC_RETURN_IF_ERROR(ReadAsked(content, place, &out.asked));
   const auto collection = [](Reader& one, SnapshotCollection* to) {
     one.Read("name", &to->name);
     one.Read("items", &to->items);

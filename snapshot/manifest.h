@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,13 +32,22 @@ struct SnapshotCollection {
   uint32_t active_generation = 0;
 };
 
+// What a request with an id asked for: the same id with another content is another request.
+struct AskedSnapshot {
+  std::string name;                      // empty: a name of the present time
+  std::vector<std::string> collections;  // names or aliases, ascending; empty: the whole server
+
+  bool operator==(const AskedSnapshot&) const = default;
+};
+
 struct SnapshotManifest {
   std::string name;
-  std::string version;     // version of the server that made it
-  std::string request_id;  // request that made it, or empty
-  bool scheduled = false;  // made by the schedule, whose retention may delete it
-  uint64_t sequence = 0;   // the store's number of the last change
-  int64_t time_us = 0;     // microseconds since 1970, UTC
+  std::string version;                 // version of the server that made it
+  std::string request_id;              // request that made it, or empty
+  std::optional<AskedSnapshot> asked;  // content of that request; nullopt: not known
+  bool scheduled = false;              // made by the schedule, whose retention may delete it
+  uint64_t sequence = 0;               // the store's number of the last change
+  int64_t time_us = 0;                 // microseconds since 1970, UTC
   std::vector<SnapshotCollection> collections;
   std::vector<SnapshotFile> files;  // ascending by path
 

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kVerifiedName[] = "verified";  // microseconds since 1970, as text
+constexpr char kUploadedName[] = "uploaded";  // an empty file
 constexpr std::string_view kPartialEnd = ".partial";
 
 std::optional<int64_t> ReadVerified(const std::string& folder) {
@@ -38,6 +39,11 @@ absl::Status Rename(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
+
+bool IsUploadedSnapshot(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(StrCat(folder, "/", kUploadedName), error) || error;
+}
 
 std::string SnapshotShelf::PartialOf(const std::string& name) const { return StrCat(folder_, "/.", name, kPartialEnd); }
 
@@ -92,6 +98,10 @@ absl::Status SnapshotShelf::Commit(const std::string& name, const std::string& m
   LC_RETURN_IF_ERROR(CheckNew(name));
   LC_RETURN_IF_ERROR(Rename(partial, PathOf(name)));
   return SyncFolder(folder_);
+}
+
+absl::Status SnapshotShelf::MarkUploaded(const std::string& name) const {
+  return WriteFileAtomically(StrCat(PartialOf(name), "/", kUploadedName), "");
 }
 
 void SnapshotShelf::Abandon(const std::string& name) const { (void)RemoveAll(PartialOf(name)); }

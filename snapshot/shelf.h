@@ -19,6 +19,9 @@ struct ShelvedSnapshot {
   std::optional<int64_t> verified_us;         // when every byte was last found to be good
 };
 
+// Whether a caller brought the snapshot of this folder. Also true where the file system does not tell.
+bool IsUploadedSnapshot(const std::string& folder);
+
 class SnapshotShelf {
  public:
   explicit SnapshotShelf(std::string folder) : folder_(std::move(folder)) {}
@@ -36,6 +39,9 @@ class SnapshotShelf {
   absl::StatusOr<std::string> Begin(const std::string& name) const;
   // Writes the manifest, makes everything durable and gives the snapshot its name.
   absl::Status Commit(const std::string& name, const std::string& manifest_text) const;
+  // Marks what Begin made as a snapshot that a caller brought, durably. Called before Commit: no kill can leave the
+  // snapshot without its mark.
+  absl::Status MarkUploaded(const std::string& name) const;
   // Removes what Begin made.
   void Abandon(const std::string& name) const;
   // Renames it out of sight, durably, then removes it. NOT_FOUND as CheckExists.

@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <new>
+#include <thread>
 
+#include "base/files.h"
+#include "base/retry_after.h"
+#include "snapshot/shelf.h"
 #include "tests/engine/restore_world.h"
 
 namespace lightcone::server {
@@ -88,6 +93,9 @@ TEST_F(CollectionRestoreTest, OperatorsOfOtherCollectionsDoNotWaitForARestore) {
     CreateCollectionCall create;
     create.name = "between";
     EXPECT_TRUE(watched->CreateCollection(create).ok());
+    const auto second = Restore(*watched, "second");
+    EXPECT_TRUE(Fails(second, Code::kResourceExhausted, {"another collection is being restored"}));
+    EXPECT_TRUE(RetryAfterOf(second.status()).has_value());
     return absl::OkStatus();
   };
   watched = OpenWatched(folder_.path(), &watch);
@@ -100,6 +108,141 @@ TEST_F(CollectionRestoreTest, OperatorsOfOtherCollectionsDoNotWaitForARestore) {
   EXPECT_EQ(watched->ListCollections()->size(), 3u);
   watched.reset();
   ExpectNoStrays("three collections");
+}
+
+TEST_F(CollectionRestoreTest, TheRoomForAllRowsIsAskedBeforeANumberIsTaken) {
+  MakeSmallWorld();
+  engine_.reset();
+  Watch watch;
+  int writes = -1;
+  uint64_t bytes = 0;
+  watch.growth = [&](int) {
+    writes = watch.writes;
+    bytes = watch.growth_bytes;
+    return ResourceExhausted("the disk is full");
+  };
+  auto watched = OpenWatched(folder_.path(), &watch);
+  ASSERT_NE(watched, nullptr);
+  watch.armed = true;
+  EXPECT_TRUE(Fails(Restore(*watched, "copy"), Code::kResourceExhausted, {"the disk is full"}));
+  watch.armed = false;
+  EXPECT_EQ(writes, 0) << "nothing was written before";
+  EXPECT_EQ(watch.questions, 1);
+  EXPECT_GT(bytes, 58 * kDimension * sizeof(float)) << "the embeddings alone";
+  watched.reset();
+  ExpectNoStrays("nothing was written");
+}
+
+TEST_F(CollectionRestoreTest, ALackOfMemoryLeavesTheWholeCollectionOrNothingOfIt) {
+  MakeSmallWorld();
+  const auto items = ItemsOf(*engine_, "c");
+  const std::thread::id self = std::this_thread::get_id();
+  int failed = 0, whole = 0;
+  for (const bool after : {false, true}) {
+    bool ended = false;
+    for (int at = 1; !ended; ++at) {
+      ASSERT_LT(at, 100) << "the restore never succeeded";
+      engine_.reset();
+      Watch watch;
+      const auto lack = [&](int n) {
+        if (n == at && std::this_thread::get_id() == self) throw std::bad_alloc();
+      };
+      watch.before_write = [&](int n) {
+        if (!after) lack(n);
+        return absl::OkStatus();
+      };
+      watch.after_write = [&](int n) {
+        if (after) lack(n);
+      };
+      auto watched = OpenWatched(folder_.path(), &watch);
+      ASSERT_NE(watched, nullptr);
+      watch.armed = true;
+      const auto restored = Restore(*watched, "copy");
+      watch.armed = false;
+      ended = restored.ok();
+      const std::string what = StrCat(after ? "after" : "before", " write ", at);
+      if (!ended) {
+        ++failed;
+        EXPECT_TRUE(Fails(restored, Code::kResourceExhausted, {"out of memory"})) << what;
+        EXPECT_EQ(watched->ListCollections()->size(), 1u) << what;
+      }
+      watched.reset();
+      ExpectNoStrays(what + ", without a start");
+      engine_ = OpenEngine(folder_.path());
+      ASSERT_NE(engine_, nullptr) << what;
+      EXPECT_EQ(ItemsOf(*engine_, "c"), items) << what;
+      if (engine_->GetCollection("copy").ok()) {
+        ++whole;
+        EXPECT_EQ(ItemsOf(*engine_, "copy"), items) << what;
+        ASSERT_TRUE(engine_->DropCollection("copy", "").ok());
+      }
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_GT(failed, 5);
+  EXPECT_EQ(whole, 3) << "two calls that succeeded, and one that failed behind its last write";
+}
+
+TEST_F(CollectionRestoreTest, ACallThatIsCancelledWhileItsIndexIsMadeEndsThere) {
+  MakeSmallWorld();
+  engine_.reset();
+  Watch watch;
+  std::atomic<bool> opening{false};
+  // The rows are copied from another store: this one's log is read by the opening alone.
+  watch.before_scan = [&](Table table) { opening = opening || table == Table::kChanges; };
+  auto watched = OpenWatched(folder_.path(), &watch);
+  ASSERT_NE(watched, nullptr);
+  CallContext context;
+  context.cancelled = [&] { return opening.load(); };
+  watch.armed = true;
+  const auto restored =
+      watched->snapshots().RestoreCollection({.snapshot = "all", .collection = "c", .name = "copy"}, context);
+  watch.armed = false;
+  EXPECT_TRUE(opening);
+  EXPECT_TRUE(Fails(restored, Code::kCancelled, {"open collection 'copy'"}));
+  watched.reset();
+  ExpectNoStrays("after the call that was cancelled");
+}
+
+TEST_F(CollectionRestoreTest, RetentionPassesOverASnapshotInUseAndDropsTheOlderOnes) {
+  MakeSmallWorld();
+  const SnapshotShelf shelf(folder_.path() + "/snapshots");
+  auto used = ReadSnapshotManifest(shelf.PathOf("all"));
+  ASSERT_TRUE(used.ok()) << used.status();
+  used->scheduled = true;
+  const std::string manifest = StrCat(shelf.PathOf("all"), "/", kSnapshotManifestName);
+  ASSERT_TRUE(WriteFileAtomically(manifest, EncodeSnapshotManifest(*used)).ok());
+  SnapshotManifest older;
+  older.name = "older";
+  older.scheduled = true;
+  older.time_us = used->time_us - 1;
+  ASSERT_TRUE(shelf.Begin(older.name).ok());
+  ASSERT_TRUE(shelf.Commit(older.name, EncodeSnapshotManifest(older)).ok());
+  engine_.reset();
+  Watch watch;
+  std::unique_ptr<Engine> watched;
+  const std::thread::id self = std::this_thread::get_id();
+  bool begun = false;
+  watch.growth = [&](int) {
+    if (std::this_thread::get_id() != self || begun) return absl::OkStatus();
+    begun = true;
+    BackupOptions options;
+    options.every = absl::Milliseconds(1);
+    options.keep = 1;
+    EXPECT_TRUE(watched->snapshots().Start(options).ok());
+    const absl::Time give_up = absl::Now() + absl::Seconds(60);
+    while (fs::exists(shelf.PathOf("older")) && absl::Now() < give_up) std::this_thread::yield();
+    EXPECT_FALSE(fs::exists(shelf.PathOf("older"))) << "it stands behind the one in use";
+    EXPECT_TRUE(fs::exists(shelf.PathOf("all")));
+    return absl::OkStatus();
+  };
+  watched = OpenWatched(folder_.path(), &watch);
+  ASSERT_NE(watched, nullptr);
+  watch.armed = true;
+  const auto restored = Restore(*watched, "copy");
+  EXPECT_TRUE(begun);
+  EXPECT_TRUE(restored.ok()) << restored.status();
+  watched.reset();  // ends the schedule
 }
 
 // The child restores "c" as "copy" and dies at one of its writes. It ends by itself where there are fewer.

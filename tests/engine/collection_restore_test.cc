@@ -1,7 +1,11 @@
 // Snapshots of chosen collections, and single collections that come back into a running server: item by item as they
 // were.
 #include "base/files.h"
+#include "server/engine/core/collection_rows.h"
+#include "snapshot/copy.h"
 #include "snapshot/restore.h"
+#include "snapshot/shelf.h"
+#include "store/envelope.h"
 #include "tests/engine/restore_world.h"
 
 namespace lightcone::server {
@@ -18,6 +22,21 @@ bool HasText(const std::string& folder, const std::string& text) {
     if (bytes.ok() && bytes->find(text) != std::string::npos) return true;
   }
   return false;
+}
+
+// Brings the snapshot "all" of one server to the other.
+void Upload(Engine& from, Engine& to) {
+  const auto archive = from.snapshots().Download("all");
+  ASSERT_TRUE(archive.ok()) << archive.status();
+  auto upload = to.snapshots().Upload("");
+  ASSERT_TRUE(upload.ok()) << upload.status();
+  while (true) {
+    const auto piece = (*archive)->Next();
+    ASSERT_TRUE(piece.ok()) << piece.status();
+    if (piece->empty()) break;
+    ASSERT_TRUE((*upload)->Append(*piece).ok());
+  }
+  ASSERT_TRUE((*upload)->Finish().ok());
 }
 
 TEST_F(CollectionRestoreTest, WhatWasDroppedComesBackUnderItsNameAsItWas) {
@@ -110,22 +129,61 @@ TEST_F(CollectionRestoreTest, AnUploadedSnapshotGivesItsCollectionToAnotherServe
   Make({"all", "", {"c"}});
   const auto other = OpenEngine(folder_.path() + "-other");
   ASSERT_NE(other, nullptr);
-  const auto archive = engine_->snapshots().Download("all");
-  ASSERT_TRUE(archive.ok()) << archive.status();
-  auto upload = other->snapshots().Upload("");
-  ASSERT_TRUE(upload.ok()) << upload.status();
-  while (true) {
-    const auto piece = (*archive)->Next();
-    ASSERT_TRUE(piece.ok()) << piece.status();
-    if (piece->empty()) break;
-    ASSERT_TRUE((*upload)->Append(*piece).ok());
-  }
-  ASSERT_TRUE((*upload)->Finish().ok());
-  upload->reset();
+  ASSERT_NO_FATAL_FAILURE(Upload(*engine_, *other));
   const auto restored = Restore(*other, "theirs");
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(ItemsOf(*other, "theirs"), ItemsOf(*engine_, "c"));
   ExpectSameHits(*engine_, "c", *other, "theirs", 2);
+}
+
+TEST_F(CollectionRestoreTest, AnEncoderOfAnUploadedSnapshotIsRefusedWhereCallersMayBringNone) {
+  MakeSmallWorld();
+  ASSERT_TRUE(engine_->snapshots().Delete("all").ok());
+  engine_.reset();
+  {
+    // As if the encoder had come with its registration.
+    const auto store = OpenStore(folder_.path() + "/store", OptionsFor(folder_.path()).store);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const std::string key = keys::Generation(1, 1);
+    auto record = DecodeGeneration((*store)->Get(Table::kGenerations, key).value_or(""));
+    ASSERT_TRUE(record.ok()) << record.status();
+    record->has_encoder = true;
+    WriteBatch batch;
+    batch.Put(Table::kGenerations, key, Encode(*record));
+    ASSERT_TRUE((*store)->Write(batch, Durability::kDurable).ok());
+  }
+  fs::create_directories(folder_.path() + "/encoders/1");
+  ASSERT_TRUE(WriteFileAtomically(folder_.path() + "/encoders/1/1.pt", "code").ok());
+  EngineOptions options = OptionsFor(folder_.path());
+  options.encoder_uploads = false;
+  engine_ = OpenEngine(options);
+  ASSERT_NE(engine_, nullptr);
+  Make({"all"});
+  EXPECT_TRUE(Restore(*engine_, "copy").ok()) << "the server made this snapshot itself";
+
+  options.data_folder = folder_.path() + "-other";
+  auto other = OpenEngine(options);
+  ASSERT_NE(other, nullptr);
+  ASSERT_NO_FATAL_FAILURE(Upload(*engine_, *other));
+  for (const char* const when : {"at once", "after a restart"}) {
+    EXPECT_TRUE(Fails(Restore(*other, "theirs"), Code::kFailedPrecondition, {"generation 1", "encoder.uploads"}))
+        << when;
+    EXPECT_TRUE(other->ListCollections()->empty()) << when;
+    other.reset();
+    other = OpenEngine(options);
+    ASSERT_NE(other, nullptr);
+  }
+  const std::string copies = options.data_folder + "/copies";
+  ASSERT_TRUE(CopySnapshot(options.data_folder + "/snapshots/all", copies).ok());
+  EXPECT_TRUE(IsUploadedSnapshot(copies + "/all")) << "a copy is trusted no more than its source";
+  ASSERT_TRUE(CopySnapshot(folder_.path() + "/snapshots/all", copies + "/own").ok());
+  EXPECT_FALSE(IsUploadedSnapshot(copies + "/own/all"));
+  other.reset();
+  options.encoder_uploads = true;
+  other = OpenEngine(options);
+  ASSERT_NE(other, nullptr);
+  const auto restored = Restore(*other, "theirs");
+  EXPECT_TRUE(restored.ok()) << restored.status();
 }
 
 TEST_F(CollectionRestoreTest, ItemsWhoseTimeHasComeMeanwhileAreNotSeen) {
@@ -164,6 +222,11 @@ TEST_F(CollectionRestoreTest, NamesInUseAndUnknownOnesAreRefused) {
   EXPECT_TRUE(Fails(Restore(*engine_, "a/b"), Code::kInvalidArgument, {"name", "a/b"}));
   EXPECT_TRUE(Fails(snapshots.RestoreCollection({.snapshot = "none", .collection = "c", .name = "d"}, {}),
                     Code::kNotFound, {"none", "all"}));
+  CallContext limited;
+  limited.sees = [](const std::string&) { return true; };
+  const auto hidden = snapshots.RestoreCollection({.snapshot = "none", .collection = "c", .name = "d"}, limited);
+  EXPECT_TRUE(Fails(hidden, Code::kNotFound, {"none"}));
+  EXPECT_EQ(MessageOf(hidden.status()).find("all"), std::string::npos) << "it names no other snapshot";
   EXPECT_TRUE(Fails(snapshots.RestoreCollection({.snapshot = "all", .collection = "d"}, {}), Code::kNotFound, {"'d'"}));
   EXPECT_TRUE(Fails(snapshots.Create({"part", "", {"c", "d"}}, {}), Code::kNotFound, {"'d'"}));
   CallContext over;
@@ -269,6 +332,83 @@ TEST_F(CollectionRestoreTest, ASnapshotOfChosenCollectionsHasNoByteOfTheOthers) 
   EXPECT_EQ(ItemsOf(*engine_, "c"), items) << "the server's own data is as it was";
   EXPECT_EQ(ItemsOf(*engine_, "secret"), secrets);
   ExpectNoStrays("two collections");
+}
+
+TEST_F(CollectionRestoreTest, ASnapshotOfChosenCollectionsCopiesTheStoreOnTheDataDiskAndNoOtherEncoder) {
+  MakeSmallWorld();
+  CreateCollectionCall other;
+  other.name = "other";
+  ASSERT_TRUE(engine_->CreateCollection(other).ok());
+  for (const char* const number : {"1", "2"}) {
+    const std::string folder = StrCat(folder_.path(), "/encoders/", number);
+    fs::create_directories(folder);
+    ASSERT_TRUE(WriteFileAtomically(folder + "/1.pt", "code").ok());
+  }
+  const std::string work = folder_.path() + "/snapshot-store", partial = folder_.path() + "/snapshots/.part.partial";
+  bool at_work = false, own = false, foreign = false, whole = false;
+  CallContext context;
+  context.cancelled = [&] {
+    at_work = at_work || fs::exists(work);
+    own = own || fs::exists(partial + "/data/encoders/1/1.pt");
+    foreign = foreign || fs::exists(partial + "/data/encoders/2");
+    whole = whole || fs::exists(partial + "/data-whole");
+    return false;
+  };
+  const auto made = engine_->snapshots().Create({"part", "", {"c"}}, context);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE(at_work);
+  EXPECT_TRUE(own);
+  EXPECT_FALSE(foreign);
+  EXPECT_FALSE(whole);
+  EXPECT_FALSE(fs::exists(work)) << "it goes with the call";
+  EXPECT_TRUE(engine_->snapshots().Verify("part", {}).ok());
+  fs::create_directories(work + "/left");
+  ASSERT_TRUE(engine_->snapshots().Start({}).ok());
+  EXPECT_FALSE(fs::exists(work)) << "a start removes what a kill has left";
+}
+
+TEST_F(CollectionRestoreTest, AStoreOfChosenCollectionsLacksNoRowOfTheServerInSilence) {
+  const std::string place = folder_.path() + "-other";
+  fs::create_directories(place);
+  const StoreOptions options = OptionsFor(place).store;
+  const auto from = OpenStore(place + "/from", options);
+  ASSERT_TRUE(from.ok()) << from.status();
+  const auto put = [&](const std::string& key, const std::optional<std::string>& value) {
+    WriteBatch batch;
+    if (value) {
+      batch.Put(Table::kMeta, key, *value);
+    } else {
+      batch.Delete(Table::kMeta, key);
+    }
+    const absl::Status written = (*from)->Write(batch, Durability::kDurable);
+    EXPECT_TRUE(written.ok()) << written;
+  };
+  int count = 0;
+  const auto choose = [&] {
+    const auto check = [](uint64_t) { return absl::OkStatus(); };
+    return WriteChosenStore(**from, {7}, StrCat(place, "/to-", ++count), options, check);
+  };
+  CollectionRecord record;
+  record.name = "c";
+  WriteBatch batch;
+  batch.Put(Table::kCollections, keys::Collection(7), Encode(record));
+  ASSERT_TRUE((*from)->Write(batch, Durability::kDurable).ok());
+  put(keys::CollectionName("c"), "7");
+  put(keys::Meta(RequestName("once")), "no record");
+  const absl::Status chosen = choose();
+  ASSERT_TRUE(chosen.ok()) << "the damaged memory of a request is left out: " << chosen;
+  {
+    const auto to = OpenStore(place + "/to-1", options);
+    ASSERT_TRUE(to.ok()) << to.status();
+    EXPECT_EQ((*to)->Get(Table::kMeta, keys::Meta(kNextCollectionName)).value_or("missing"), "8");
+    EXPECT_EQ((*to)->Get(Table::kMeta, keys::CollectionName("c")).value_or("missing"), "7");
+  }
+  for (const std::string& key : {keys::Meta(kNextCollectionName), keys::CollectionName("d")}) {
+    put(key, "no number");
+    EXPECT_TRUE(Fails(choose(), Code::kDataLoss, {Place(Table::kMeta, key)}));
+    put(key, std::nullopt);
+  }
+  EXPECT_TRUE(choose().ok());
 }
 
 }  // namespace

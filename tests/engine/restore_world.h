@@ -30,8 +30,10 @@ struct Watch {
   std::function<absl::Status(int n)> before_write = [](int) { return absl::OkStatus(); };
   std::function<void(int n)> after_write = [](int) {};
   std::function<absl::Status(int n)> growth = [](int) { return absl::OkStatus(); };
+  std::function<void(Table table)> before_scan = [](Table) {};
   std::atomic<bool> armed{false};
   std::atomic<int> writes{0}, questions{0};
+  std::atomic<uint64_t> growth_bytes{0};  // bytes of the last question about growth
 };
 
 class WatchedStore final : public ForwardingStore {
@@ -47,7 +49,13 @@ class WatchedStore final : public ForwardingStore {
     return written;
   }
   absl::Status CheckGrowth(uint64_t bytes) const override {
-    return watch_->armed ? watch_->growth(++watch_->questions) : ForwardingStore::CheckGrowth(bytes);
+    if (!watch_->armed) return ForwardingStore::CheckGrowth(bytes);
+    watch_->growth_bytes = bytes;
+    return watch_->growth(++watch_->questions);
+  }
+  std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const override {
+    if (watch_->armed) watch_->before_scan(table);
+    return ForwardingStore::Scan(table, begin, end);
   }
 
  private:

@@ -210,6 +210,9 @@ TEST_F(SnapshotsTest, NamesRequestsAndDeletionsAreHeldToTheirRules) {
   const auto first = snapshots.Create({"", "request-1"}, {});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(snapshots.Create({"", "request-1"}, {})->manifest.name, first->manifest.name) << "made once";
+  for (const CreateSnapshotCall& other : {CreateSnapshotCall{"other", "request-1"}, {"", "request-1", {"c"}}}) {
+    EXPECT_TRUE(Fails(snapshots.Create(other, {}), Code::kAlreadyExists, {"request_id", "request-1"}));
+  }
   EXPECT_TRUE(Fails(snapshots.Create({first->manifest.name}, {}), Code::kAlreadyExists, {first->manifest.name}));
   EXPECT_TRUE(Fails(snapshots.Create({"../x"}, {}), Code::kInvalidArgument, {"name", "../x"}));
   EXPECT_TRUE(Fails(snapshots.Verify("none", {}), Code::kNotFound, {"none", first->manifest.name}));
@@ -223,6 +226,23 @@ TEST_F(SnapshotsTest, NamesRequestsAndDeletionsAreHeldToTheirRules) {
   over.deadline = absl::InfinitePast();
   EXPECT_TRUE(Fails(snapshots.Create({"late"}, over), Code::kCancelled, {}));
   EXPECT_TRUE(snapshots.List()->empty());
+}
+
+TEST_F(SnapshotsTest, TheOrderOfCollectionsAndAnOlderManifestMakeNoOtherRequest) {
+  MakeCollection();
+  CreateCollectionCall second;
+  second.name = "d";
+  ASSERT_TRUE(engine_->CreateCollection(second).ok());
+  Snapshots& snapshots = engine_->snapshots();
+  ASSERT_TRUE(snapshots.Create({"pair", "request-1", {"d", "c"}}, {}).ok());
+  EXPECT_EQ(snapshots.Create({"pair", "request-1", {"c", "d"}}, {})->manifest.name, "pair");
+  EXPECT_TRUE(Fails(snapshots.Create({"pair", "request-1", {"c"}}, {}), Code::kAlreadyExists, {"request-1"}));
+  const std::string folder = folder_.path() + "/snapshots/pair";
+  auto manifest = ReadSnapshotManifest(folder);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  manifest->asked.reset();  // as an older server wrote it
+  ASSERT_TRUE(WriteFileAtomically(folder + "/manifest.json", EncodeSnapshotManifest(*manifest)).ok());
+  EXPECT_EQ(snapshots.Create({"pair", "request-1", {"c"}}, {})->manifest.name, "pair");
 }
 
 TEST_F(SnapshotsTest, TheScheduleMakesVerifiesAndKeepsSoMany) {

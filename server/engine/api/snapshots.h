@@ -73,14 +73,16 @@ class Snapshots {
   // Takes the options, removes what a killed process left in the folder, and begins the schedule. Called once at most,
   // before other calls; without it the defaults hold.
   virtual absl::Status Start(const BackupOptions& options) = 0;
-  // ALREADY_EXISTS for a name in use; FAILED_PRECONDITION while this name is being worked on; NOT_FOUND for a
-  // collection that is not there; RESOURCE_EXHAUSTED on a full disk. Of chosen collections, a damaged row is DATA_LOSS.
+  // ALREADY_EXISTS for a name in use, and for a request id of another content; FAILED_PRECONDITION while this name is
+  // being worked on; NOT_FOUND for a collection that is not there; RESOURCE_EXHAUSTED on a full disk. Of chosen
+  // collections, a damaged row is DATA_LOSS.
   virtual absl::StatusOr<SnapshotStatus> Create(const CreateSnapshotCall& call, const CallContext& context) = 0;
   // Searches and writes go on meanwhile; one restore at a time. The collection is there as a whole or not at all,
   // whatever ends the call or the process. ALREADY_EXISTS for a name in use, also of an alias; NOT_FOUND for a snapshot
   // or a collection that is not there; DATA_LOSS for damage, which is looked for before anything is written;
-  // RESOURCE_EXHAUSTED where the disk has too little room, or the memory for the index; CANCELLED. The aliases and the
-  // jobs of the collection stay behind.
+  // RESOURCE_EXHAUSTED where the disk has too little room, or the memory for the index, and at once, with a time of the
+  // next try, while another collection is restored; FAILED_PRECONDITION for an encoder of an uploaded snapshot where
+  // EngineOptions::encoder_uploads is false; CANCELLED. The aliases and the jobs of the collection stay behind.
   virtual absl::StatusOr<RestoredCollection> RestoreCollection(const RestoreCollectionCall& call,
                                                                const CallContext& context) = 0;
   virtual absl::StatusOr<std::vector<SnapshotStatus>> List() = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exceptions.h"
 #include "base/files.h"
 #include "base/link.h"
 #include "base/status.h"
@@ -16,6 +17,7 @@
 #include "server/engine/core/engine_load.h"
 #include "snapshot/folder_sink.h"
 #include "snapshot/read.h"
+#include "snapshot/shelf.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
 #include "store/read_store.h"
@@ -89,11 +91,60 @@ absl::StatusOr<RestoredCollection> CollectionRestore::Run(const std::string& sna
   if (!known) return NotFound("the snapshot has no such collection");
   LC_RETURN_IF_ERROR(Verify("store/"));
   LC_RETURN_IF_ERROR(FindSource());
+  LC_RETURN_IF_ERROR(CheckEncoders());
   for (const std::string& folder : FoldersOf(source_number_)) LC_RETURN_IF_ERROR(Verify(folder));
-  LC_RETURN_IF_ERROR(Reserve());
-  absl::StatusOr<RestoredCollection> restored = Fill();
-  if (!restored.ok() && !visible_) RemoveWhatIsThere();
-  return restored;
+  LC_RETURN_IF_ERROR(CheckRoom());
+  return FillOrRemove();
+}
+
+absl::StatusOr<RestoredCollection> CollectionRestore::FillOrRemove() {
+  absl::Status failed;
+  try {
+    failed = Reserve();
+    if (failed.ok()) {
+      absl::StatusOr<RestoredCollection> restored = Fill();
+      if (restored.ok()) return restored;
+      failed = restored.status();
+    }
+  } catch (...) {
+    failed = StatusOfException();
+  }
+  if (number_ == 0 || visible_) return failed;
+  try {
+    RemoveWhatIsThere();
+  } catch (...) {  // The marker stays, and with it the duty of the next start.
+  }
+  return failed;
+}
+
+absl::Status CollectionRestore::CheckEncoders() const {
+  if (context_.options.encoder_uploads || !IsUploadedSnapshot(snapshot_)) return absl::OkStatus();
+  const keys::Range range = keys::GenerationRecordRange(source_number_);
+  const auto rows = source_->Scan(Table::kGenerations, range.begin, range.end);
+  for (; rows->Valid(); rows->Next()) {
+    LC_ASSIGN_OR_RETURN(const GenerationRecord one, DecodeGeneration(rows->value()));
+    if (!one.has_encoder || one.endpoint || one.removed) continue;
+    return FailedPrecondition(StrCat("generation ", one.generation, " has an encoder, and a caller brought the ",
+                                     "snapshot: the server's option encoder.uploads is 'refuse'"));
+  }
+  return rows->status();
+}
+
+bool CollectionRestore::LinksFiles() const {
+  return OnOneDisk(StrCat(snapshot_, "/", kSnapshotDataName), context_.folders.data);
+}
+
+absl::Status CollectionRestore::CheckRoom() const {
+  const auto check = [this](uint64_t) { return CheckWanted(); };
+  LC_ASSIGN_OR_RETURN(uint64_t bytes, CountCollectionBytes(*source_, source_number_, check));
+  if (!LinksFiles()) {
+    const std::vector<std::string> folders = FoldersOf(source_number_);
+    for (const SnapshotFile& file : manifest_.files) {
+      const auto holds = [&file](const std::string& folder) { return file.path.starts_with(folder); };
+      if (std::any_of(folders.begin(), folders.end(), holds)) bytes += file.bytes;
+    }
+  }
+  return context_.store->CheckGrowth(bytes);
 }
 
 absl::Status CollectionRestore::Verify(std::string_view path_prefix) const {
@@ -124,13 +175,11 @@ absl::Status CollectionRestore::FindSource() {
 absl::Status CollectionRestore::Reserve() {
   LC_ASSIGN_OR_RETURN(const OperatorTransaction change, Begin());
   context_.catalog.operator_mutex().AssertHeld();  // The transaction holds it.
-  const uint32_t number = context_.catalog.TakeNumber();
+  number_ = context_.catalog.TakeNumber();
   WriteBatch batch;
-  batch.Put(Table::kMeta, keys::Meta(kNextCollectionName), StrCat(number + 1));
-  batch.Put(Table::kMeta, keys::Meta(DroppingName(number)), "");
-  LC_RETURN_IF_ERROR(WriteOperatorBatch(*context_.store, batch).status);
-  number_ = number;
-  return absl::OkStatus();
+  batch.Put(Table::kMeta, keys::Meta(kNextCollectionName), StrCat(number_ + 1));
+  batch.Put(Table::kMeta, keys::Meta(DroppingName(number_)), "");
+  return WriteOperatorBatch(*context_.store, batch).status;
 }
 
 absl::StatusOr<RestoredCollection> CollectionRestore::Fill() {
@@ -141,7 +190,8 @@ absl::StatusOr<RestoredCollection> CollectionRestore::Fill() {
   LC_RETURN_IF_ERROR(CopyCollectionRows(*source_, source_number_, *context_.store, number_, check));
   LC_RETURN_IF_ERROR(LinkFiles());
   LC_RETURN_IF_ERROR(context_.store->Sync());
-  LC_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection, LoadCollection(context_, number_, Encode(record_)));
+  LC_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
+                      LoadCollection(context_, number_, Encode(record_), given_up_));
   const ServedPtr served = MakeServed(std::move(collection), context_.options);
   LC_RETURN_IF_ERROR(backfills_.Load(*served));
   LC_RETURN_IF_ERROR(CheckWanted());
@@ -150,7 +200,7 @@ absl::StatusOr<RestoredCollection> CollectionRestore::Fill() {
 
 absl::Status CollectionRestore::LinkFiles() const {
   const std::string data = StrCat(snapshot_, "/", kSnapshotDataName);
-  const bool linked = OnOneDisk(data, context_.folders.data);
+  const bool linked = LinksFiles();
   const std::vector<std::string> from = FoldersOf(source_number_), to = FoldersOf(number_);
   for (size_t i = 0; i < from.size(); ++i) {
     std::error_code error;
@@ -230,6 +280,10 @@ void CollectionRestore::RemoveWhatIsThere() {
   absl::Status removed = context_.store->Write(marker, Durability::kDurable);
   if (removed.ok()) removed = RemoveRemains(context_, number_);
   if (removed.ok()) return;
+  if (absl::IsAborted(removed)) {
+    spdlog::warn("a restore failed after collection '{}' was stored: the next start serves it", name_);
+    return;
+  }
   spdlog::warn("what a restore of collection '{}' has left is removed by the next start: {}", name_,
                MessageOf(removed));
 }

@@ -46,9 +46,16 @@ class CollectionRestore {
   absl::Status Verify(std::string_view path_prefix) const;
   // Opens the snapshot's store, and finds number and record of the collection.
   absl::Status FindSource();
+  // With `encoder.uploads = refuse`, FAILED_PRECONDITION for an encoder that a caller brought.
+  absl::Status CheckEncoders() const;
+  // RESOURCE_EXHAUSTED where the disk has too little room for all rows, and for the files that are not linked.
+  absl::Status CheckRoom() const;
+  // What changes the server. Throws nothing.
+  absl::StatusOr<RestoredCollection> FillOrRemove();
   // Takes a number, and marks it as one of which nothing is to stay.
   absl::Status Reserve();
   absl::StatusOr<RestoredCollection> Fill();
+  bool LinksFiles() const;
   absl::Status LinkFiles() const;
   // Adds the entries of the collection's audit log to the batch, under its number and name.
   absl::Status AddAudit(WriteBatch* batch) const;

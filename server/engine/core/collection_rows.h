@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "store/store.h"
 
 namespace lightcone::server {
@@ -22,9 +23,14 @@ using CheckBatch = std::function<absl::Status(uint64_t bytes)>;
 absl::Status CopyCollectionRows(const Store& from, uint32_t from_number, Store& to, uint32_t to_number,
                                 const CheckBatch& check);
 
+// Bytes of keys and values of the rows that CopyCollectionRows copies from the tables. Reads each of them, and asks
+// `check` from time to time. Errors as CopyCollectionRows.
+absl::StatusOr<uint64_t> CountCollectionBytes(const Store& from, uint32_t number, const CheckBatch& check);
+
 // Makes a store in `folder`, which must not exist, of the chosen collections of `from` and of what is the server's.
-// Numbers stay. Damaged rows of requests, jobs and the audit log are left out. Durable. ABORTED when a collection of
-// these numbers is gone; else as CopyCollectionRows.
+// Numbers stay, and new collections get numbers above them. Damaged rows of requests, jobs and the audit log are left
+// out. Durable. ABORTED when a collection of these numbers is gone; else as CopyCollectionRows. REQUIRES: `numbers` is
+// not empty.
 absl::Status WriteChosenStore(const Store& from, const std::set<uint32_t>& numbers, const std::string& folder,
                               const StoreOptions& options, const CheckBatch& check);
 

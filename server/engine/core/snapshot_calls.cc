@@ -9,11 +9,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/files.h"
+#include "base/retry_after.h"
 #include "base/status.h"
 #include "base/version.h"
-#include "server/engine/core/collection_restore.h"
 #include "server/engine/core/snapshot_maker.h"
 #include "snapshot/folder_sink.h"
 #include "snapshot/read.h"
@@ -26,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr int kScheduleNice = 10;  // searches and writes come first
 constexpr absl::Duration kRetryPause = absl::Minutes(1);
+constexpr absl::Duration kRestoreRetry = absl::Seconds(10);  // pause before a restore that met another is tried again
 
 std::function<bool()> GivenUp(const Context& engine, const CallContext& context) {
   return [&engine, &context] {
@@ -81,6 +84,7 @@ class UploadedSnapshot final : public SnapshotUpload {
 
   absl::StatusOr<SnapshotStatus> Finish() override {
     LC_RETURN_IF_ERROR(reader_.Finish().status());
+    LC_RETURN_IF_ERROR(calls_->shelf_.MarkUploaded(manifest_.name));
     LC_RETURN_IF_ERROR(calls_->shelf_.Commit(manifest_.name, EncodeSnapshotManifest(manifest_)));
     hold_.reset();
     LC_RETURN_IF_ERROR(calls_->Mark(manifest_.name));
@@ -94,6 +98,7 @@ class UploadedSnapshot final : public SnapshotUpload {
     if (!name_.empty()) manifest_.name = name_;
     manifest_.scheduled = false;  // retention is for what this server made
     manifest_.request_id.clear();
+    manifest_.asked.reset();
     LC_ASSIGN_OR_RETURN(auto hold, SnapshotCalls::NameHold::Take(calls_, manifest_.name));
     LC_ASSIGN_OR_RETURN(const std::string partial, calls_->shelf_.Begin(manifest_.name));
     hold_ = std::move(hold);
@@ -135,6 +140,10 @@ absl::Status SnapshotCalls::Start(const BackupOptions& options) {
   options_ = options;
   if (!options.folder.empty()) shelf_ = SnapshotShelf(options.folder);
   LC_RETURN_IF_ERROR(Annotate(shelf_.RemoveLeftovers(), "snapshots"));
+  std::error_code error;
+  const std::string work = SnapshotMaker::WorkFolder(context_.folders);
+  fs::remove_all(work, error);
+  if (error) return ErrnoStatus(error.value(), "remove", work);
   Refresh();
   if (options_.every <= absl::ZeroDuration()) return absl::OkStatus();
   schedule_ = std::make_unique<RepeatingThread>(kScheduleNice, absl::ZeroDuration(), [this] { return RunSchedule(); });
@@ -153,18 +162,35 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Create(const CreateSnapshotCall& c
   SnapshotManifest manifest;
   manifest.name = call.name;
   manifest.request_id = call.request_id;
+  if (!call.request_id.empty()) {
+    manifest.asked = AskedSnapshot{.name = call.name, .collections = call.collections};
+    std::sort(manifest.asked->collections.begin(), manifest.asked->collections.end());
+  }
   return Make(std::move(manifest), call.collections, context);
 }
 
-absl::StatusOr<RestoredCollection> SnapshotCalls::RestoreCollection(const RestoreCollectionCall& call,
-                                                                    const CallContext& context) {
-  absl::MutexLock restoring(&restoring_mu_);
+absl::StatusOr<RestoredCollection> SnapshotCalls::RestoreCollection(
+    const RestoreCollectionCall& call, const CallContext& context) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const std::function<bool()> given_up = GivenUp(context_, context);
   if (given_up()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
   CollectionRestore restore(context_, backfills_, call, given_up);
   LC_ASSIGN_OR_RETURN(std::optional<RestoredCollection> earlier, restore.FindEarlier());
   if (earlier) return *std::move(earlier);
-  LC_RETURN_IF_ERROR(shelf_.CheckExists(call.snapshot));
+  // Whoever waited here would keep a thread from the calls that others wait for.
+  if (!restoring_mu_.TryLock()) {
+    return WithRetryAfter(ResourceExhausted("another collection is being restored; try again later"), kRestoreRetry);
+  }
+  const absl::Cleanup unlock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { restoring_mu_.Unlock(); };
+  return RestoreAlone(restore, call, context);
+}
+
+absl::StatusOr<RestoredCollection> SnapshotCalls::RestoreAlone(CollectionRestore& restore,
+                                                               const RestoreCollectionCall& call,
+                                                               const CallContext& context) {
+  const absl::Status there = shelf_.CheckExists(call.snapshot);
+  // Who may use some collections need not know the snapshots of the others.
+  if (absl::IsNotFound(there) && context.sees) return NotFound(StrCat("no snapshot '", call.snapshot, "'"));
+  LC_RETURN_IF_ERROR(there);
   LC_ASSIGN_OR_RETURN(const auto hold, NameHold::Take(this, call.snapshot));  // It is not deleted meanwhile.
   absl::StatusOr<RestoredCollection> restored = restore.Run(shelf_.PathOf(call.snapshot));
   const std::string step = StrCat("restore collection '", call.collection, "' of snapshot '", call.snapshot, "'");
@@ -178,15 +204,8 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest,
                                                    const CallContext& context) {
   absl::MutexLock making(&making_mu_);
   if (GivenUp(context_, context)()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
-  if (!manifest.request_id.empty()) {
-    LC_ASSIGN_OR_RETURN(const std::vector<ShelvedSnapshot> all, shelf_.List());
-    for (const ShelvedSnapshot& one : all) {
-      if (!one.manifest.ok() || one.manifest->request_id != manifest.request_id) continue;
-      // The first call may have ended between the rename and its sync.
-      LC_RETURN_IF_ERROR(Annotate(SyncFolder(shelf_.folder()), StrCat("snapshot '", one.name, "'")));
-      return StatusFrom(shelf_, one);
-    }
-  }
+  LC_ASSIGN_OR_RETURN(std::optional<SnapshotStatus> earlier, FindEarlier(manifest));
+  if (earlier) return *std::move(earlier);
   std::set<uint32_t> chosen;
   for (const std::string& name : collections) {
     LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
@@ -204,6 +223,23 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest,
   }
   Refresh();
   return StatusOf(name);
+}
+
+absl::StatusOr<std::optional<SnapshotStatus>> SnapshotCalls::FindEarlier(const SnapshotManifest& asking) const {
+  if (asking.request_id.empty()) return std::optional<SnapshotStatus>();
+  LC_ASSIGN_OR_RETURN(const std::vector<ShelvedSnapshot> all, shelf_.List());
+  for (const ShelvedSnapshot& one : all) {
+    if (!one.manifest.ok() || one.manifest->request_id != asking.request_id) continue;
+    // Older servers did not keep what was asked.
+    if (one.manifest->asked && one.manifest->asked != asking.asked) {
+      return FieldError(absl::StatusCode::kAlreadyExists, "request_id", StrCat("'", asking.request_id, "'"),
+                        "an id that is new; this one belongs to a CreateSnapshot with another content");
+    }
+    // The first call may have ended between the rename and its sync.
+    LC_RETURN_IF_ERROR(Annotate(SyncFolder(shelf_.folder()), StrCat("snapshot '", one.name, "'")));
+    return std::optional(StatusFrom(shelf_, one));
+  }
+  return std::optional<SnapshotStatus>();
 }
 
 absl::Status SnapshotCalls::Fill(SnapshotManifest manifest, std::set<uint32_t> chosen, const CallContext& context) {
@@ -305,7 +341,10 @@ absl::Status SnapshotCalls::DropOld(const std::string& newest) {
   for (size_t i = 0; i < all.size(); ++i) {
     const bool newest_verified = !verified && all[i].verified_us.has_value();
     verified = verified || newest_verified;
-    if (static_cast<int>(i) >= options_.keep && !newest_verified) LC_RETURN_IF_ERROR(Delete(all[i].name));
+    if (static_cast<int>(i) < options_.keep || newest_verified) continue;
+    const absl::Status deleted = Delete(all[i].name);
+    // One that a call reads goes another time. The older ones behind it go now.
+    if (!absl::IsFailedPrecondition(deleted)) LC_RETURN_IF_ERROR(deleted);
   }
   return absl::OkStatus();
 }

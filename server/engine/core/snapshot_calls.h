@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/engine/api/snapshots.h"
 #include "server/engine/backfill/backfill_calls.h"
+#include "server/engine/core/collection_restore.h"
 #include "server/engine/core/maintenance.h"
 #include "server/engine/services/context.h"
 #include "server/engine/services/repeating_thread.h"
@@ -41,14 +43,20 @@ class SnapshotCalls final : public Snapshots {
   // Of the collections, by name or alias; of none: of the whole server.
   absl::StatusOr<SnapshotStatus> Make(SnapshotManifest manifest, const std::vector<std::string>& collections,
                                       const CallContext& context);
+  // The snapshot that the same request made before. nullopt: the request is new, or has no id. ALREADY_EXISTS where the
+  // id belongs to a request with another content.
+  absl::StatusOr<std::optional<SnapshotStatus>> FindEarlier(const SnapshotManifest& asking) const;
   absl::Status Fill(SnapshotManifest manifest, std::set<uint32_t> chosen, const CallContext& context);
+  // RestoreCollection for the one caller that restores.
+  absl::StatusOr<RestoredCollection> RestoreAlone(CollectionRestore& restore, const RestoreCollectionCall& call,
+                                                  const CallContext& context);
   absl::StatusOr<SnapshotStatus> StatusOf(const std::string& name);
   // Notes that all bytes of a snapshot were found to be good just now.
   absl::Status Mark(const std::string& name);
   // What the schedule does now, and how long it then pauses.
   absl::Duration RunSchedule();
-  // Deletes the oldest snapshots of the schedule that are too many, but the newest verified one. `newest`: the name of
-  // the one that was made last, whatever the clock says.
+  // Deletes the oldest snapshots of the schedule that are too many, but the newest verified one and those in use.
+  // `newest`: the name of the one that was made last, whatever the clock says.
   absl::Status DropOld(const std::string& newest);
   void Refresh();
   void CountFailure(const absl::Status& why, std::string_view step);
@@ -62,7 +70,7 @@ class SnapshotCalls final : public Snapshots {
 
   absl::Mutex making_mu_;     // one snapshot is made at a time
   absl::Mutex marking_mu_;    // one is marked as verified at a time
-  absl::Mutex restoring_mu_;  // one collection is restored at a time
+  absl::Mutex restoring_mu_;  // one collection is restored at a time; nobody waits for it
   absl::Mutex mu_;
   std::set<std::string> held_ ABSL_GUARDED_BY(mu_);
   SnapshotFigures figures_ ABSL_GUARDED_BY(mu_);

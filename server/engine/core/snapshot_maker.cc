@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/files.h"
 #include "base/link.h"
 #include "base/status.h"
@@ -141,7 +142,9 @@ absl::Status SnapshotMaker::Fill(const std::string& data, SnapshotManifest* mani
     LC_RETURN_IF_ERROR(CopyAll(data, data + "/store"));
     LC_RETURN_IF_ERROR(Describe(data, manifest));
   } else {
-    const std::string whole = data + "-whole";
+    const std::string whole = WorkFolder(context_.folders);
+    LC_RETURN_IF_ERROR(RemoveAll(whole));
+    const absl::Cleanup clean = [&whole] { (void)RemoveAll(whole); };
     LC_RETURN_IF_ERROR(CopyAll(data, whole));
     LC_RETURN_IF_ERROR(KeepChosen(whole, data, manifest, cancelled));
   }
@@ -175,7 +178,6 @@ absl::Status SnapshotMaker::KeepChosen(const std::string& whole, const std::stri
     };
     LC_RETURN_IF_ERROR(WriteChosenStore(*opened.store, chosen_, data + "/store", context_.options.store, check));
   }
-  LC_RETURN_IF_ERROR(RemoveAll(whole));
   LC_RETURN_IF_ERROR(Describe(data, manifest));
   manifest->sequence = sequence;  // of the server, not of the new store
   return absl::OkStatus();
@@ -184,6 +186,14 @@ absl::Status SnapshotMaker::KeepChosen(const std::string& whole, const std::stri
 absl::Status SnapshotMaker::LinkEncoders(const std::string& data) const {
   const std::string from = context_.folders.data + "/encoders", to = data + "/encoders";
   LC_RETURN_IF_ERROR(MakeFolders(to));
+  if (chosen_.empty()) return LinkEncodersIn(from, to);
+  for (const uint32_t number : chosen_) {
+    LC_RETURN_IF_ERROR(LinkEncodersIn(context_.folders.Encoders(number), DataFolders{data}.Encoders(number)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotMaker::LinkEncodersIn(const std::string& from, const std::string& to) const {
   std::error_code error;
   for (fs::recursive_directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
     std::error_code gone;

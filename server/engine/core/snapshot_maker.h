@@ -28,6 +28,10 @@ class SnapshotMaker {
   SnapshotMaker(const Context& context, Maintenance& maintenance, const SnapshotShelf& shelf, std::set<uint32_t> chosen)
       : context_(context), maintenance_(maintenance), shelf_(shelf), chosen_(std::move(chosen)) {}
 
+  // Place of the temporary copy of the store, on the disk of the data folder: links cost no space there. A killed
+  // process leaves it.
+  static std::string WorkFolder(const DataFolders& folders) { return folders.data + "/snapshot-store"; }
+
   // Fills `data`, an empty folder, durably, and the manifest's sequence, collections and files. CANCELLED soon after
   // `cancelled` says so; ABORTED when the encoder of a new generation, or a chosen collection, went away meanwhile;
   // DATA_LOSS for a damaged row of a chosen collection; errors of the disk.
@@ -36,11 +40,13 @@ class SnapshotMaker {
  private:
   // The copy of the store goes to `store`.
   absl::Status CopyAll(const std::string& data, const std::string& store);
-  // Makes the snapshot's store of the chosen collections in the copy `whole`, which then goes.
+  // Makes the snapshot's store of the chosen collections in the copy `whole`.
   absl::Status KeepChosen(const std::string& whole, const std::string& data, SnapshotManifest* manifest,
                           const std::function<bool()>& cancelled) const;
-  // What is there so far; what is missing is linked by a later call.
+  // What is there so far of the snapshot's collections; what is missing is linked by a later call.
   absl::Status LinkEncoders(const std::string& data) const;
+  // Links the regular files below one folder. OK where the folder is missing.
+  absl::Status LinkEncodersIn(const std::string& from, const std::string& to) const;
   // Opens the copied store, counts what it holds, and removes folders of collections that it does not have.
   absl::Status Describe(const std::string& data, SnapshotManifest* manifest) const;
   absl::Status ListFiles(const std::string& data, SnapshotManifest* manifest,
