@@ -111,7 +111,8 @@ inline uint32_t NumberIn(std::string_view key) {
   return number;
 }
 
-// Rows and folders of numbers that no collection has. The folder must not be in use.
+// Rows and folders of numbers that no collection has, but for the audit log, which outlives a collection. The folder
+// must not be in use.
 inline std::vector<std::string> StraysIn(const std::string& folder) {
   std::vector<std::string> strays;
   const EngineOptions options = OptionsFor(folder);
@@ -139,8 +140,6 @@ inline std::vector<std::string> StraysIn(const std::string& folder) {
       const auto number = ParseNumber(std::string_view(key).substr(keys::Meta(prefix).size()), "number");
       if (!number.ok() || !known.contains(*number)) strays.push_back(key);
     }
-    const auto audit = ParseAuditKey(key);
-    if (audit && !known.contains(audit->second)) strays.push_back(key);
   }
   for (const char* const name : {"/index", "/encoders"}) {
     std::error_code error;
