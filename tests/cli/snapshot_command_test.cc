@@ -43,7 +43,8 @@ TEST_F(SnapshotCommand, OneCollectionIsSnapshotAndComesBackUnderAnotherName) {
   EXPECT_EQ(restored.json()["items"], 1);
   EXPECT_EQ(restored.json()["active_generation"], 1);
   EXPECT_EQ(RunJson({"count", "films-2"}).json()["count"], 1);
-  EXPECT_EQ(Run({"snapshot", "restore", "monday", "songs"}).exit_code, 3) << "the snapshot does not hold it";
+  EXPECT_EQ(Run({"snapshot", "restore", "monday", "songs", "--as", "songs-2"}).exit_code, 3)
+      << "the snapshot does not hold it";
 }
 
 }  // namespace
