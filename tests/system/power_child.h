@@ -2,13 +2,10 @@
 // Threads: one at a time; the environment of the process changes for a moment.
 #pragma once
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
+#include <cstdint>
 #include <string>
 
-#include "tests/system/power_log.h"
+#include "tests/system/power_workload.h"
 
 namespace lightcone {
 
@@ -20,24 +17,15 @@ inline constexpr bool kCanRecord =
     true;
 #endif
 
-// Runs the test `name` of this program in a fresh process, with `variable` in its environment. Its exit status; -1
-// when it did not end by itself.
-inline int RunRecorded(const std::string& name, const std::string& variable, const std::string& value,
-                       const std::string& folder, const std::string& log) {
-  const std::string filter = "--gtest_filter=" + name;
-  ::setenv("LD_PRELOAD", LIGHTCONE_BINARY_DIR "/lib/liblightcone_power_recorder.so", 1);
-  ::setenv(kPowerFolder, folder.c_str(), 1);
-  ::setenv(kPowerLog, log.c_str(), 1);
-  ::setenv(variable.c_str(), value.c_str(), 1);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::execl("/proc/self/exe", "power_test", filter.c_str(), static_cast<char*>(nullptr));
-    ::_exit(127);
-  }
-  for (const char* const set : {"LD_PRELOAD", kPowerFolder, kPowerLog, variable.c_str()}) ::unsetenv(set);
-  int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
-  return WEXITSTATUS(status);
-}
+// Runs the test `name` of this program in a fresh process, with `variable` in its environment, and kills it with -9
+// after record `kill_after` of the log; 0: not. Its exit status; the negative number of the signal that ended it.
+int RunRecorded(const std::string& name, const std::string& variable, const std::string& value,
+                const std::string& folder, const std::string& log, uint64_t kill_after = 0);
+
+// The same with a plan of the workload (power_workload.h), whose folder is recorded. `states` is as in RunPowerPlan.
+int RunPowerChild(const PowerPlan& plan, const std::string& states, const std::string& log, uint64_t kill_after = 0);
+
+// A number in the environment.
+uint64_t NumberFrom(const char* variable, uint64_t otherwise);
 
 }  // namespace lightcone

@@ -35,8 +35,10 @@ struct PowerHeader {
   uint64_t offset, size;
 };
 
-inline constexpr char kPowerFolder[] = "LIGHTCONE_POWER_FOLDER";      // environment: folder that is recorded, absolute
-inline constexpr char kPowerLog[] = "LIGHTCONE_POWER_LOG";            // environment: path of the log, outside of it
+inline constexpr char kPowerFolder[] = "LIGHTCONE_POWER_FOLDER";  // environment: folder that is recorded, absolute
+inline constexpr char kPowerLog[] = "LIGHTCONE_POWER_LOG";        // environment: path of the log, outside of it
+// environment: number of the record after which the process kills itself with -9; 0 or absent: none
+inline constexpr char kPowerKillAfter[] = "LIGHTCONE_POWER_KILL_AFTER";
 inline constexpr char kPowerNoteFunction[] = "lightcone_power_note";  // void(const char* bytes, size_t count)
 
 // FNV-1a over words of eight bytes, then over the bytes that are left, folded to 32 bits.

@@ -109,17 +109,22 @@ std::string PowerOracle::BeginEvent(Event event) {
       if (writer.pending) states.push_back(writer.newest);
     }
     snapshots_[name] = std::move(copy);
-  } else if (event_.what == "unsnap" || event_.what == "restore") {
+  } else if (event_.what == "unsnap" || event_.what == "restore" || event_.what == "bring") {
     const auto found = snapshots_.find(name);
     if (found == snapshots_.end()) return "no snapshot " + name;
     if (event_.what == "unsnap") found->second.removed = true;
-    if (event_.what == "restore") {
-      Copy copy = found->second;
-      copy.whole = copy.removed = false;
-      restored_[name] = std::move(copy);
+    Copy copy = found->second;
+    copy.whole = copy.removed = false;
+    if (event_.what == "restore") restored_[name] = std::move(copy);
+    if (event_.what == "bring") {
+      if (brought_) return "a second collection beside the original";
+      brought_ = std::move(copy);
     }
   } else if (event_.what == "forget") {
     restored_[name].removed = true;
+  } else if (event_.what == "drop") {
+    if (!brought_) return "no collection beside the original";
+    brought_->removed = true;
   }
   return "";
 }
@@ -134,6 +139,8 @@ std::string PowerOracle::End(uint64_t number) {
     if (event.what == "restore") restored_[event.argument].whole = true;
     if (event.what == "unsnap") snapshots_.erase(event.argument);
     if (event.what == "forget") restored_.erase(event.argument);
+    if (event.what == "bring") brought_->whole = true;
+    if (event.what == "drop") brought_.reset();
     return "";
   }
   for (Writer& writer : writers_) {
@@ -161,6 +168,10 @@ void PowerOracle::MakeDurable(Writer* writer, uint64_t calls) {
     ApplyCall(writer->open.front(), &writer->durable);
     writer->open.pop_front();
   }
+}
+
+void PowerOracle::KeepAcknowledged() {
+  for (Writer& writer : writers_) MakeDurable(&writer, writer.Acknowledged());
 }
 
 std::vector<PowerState> PowerOracle::States(int writer) const {
@@ -201,6 +212,11 @@ void PowerOracle::Settle(const Seen& seen) {
   };
   settle(&snapshots_, seen.snapshots);
   settle(&restored_, seen.restored);
+  if (!seen.brought) brought_.reset();
+  if (brought_) {
+    brought_->whole = true;
+    brought_->removed = false;
+  }
 }
 
 }  // namespace lightcone

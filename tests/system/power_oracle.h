@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,7 +59,8 @@ struct PowerCall {
 void ApplyCall(const PowerCall& call, PowerState* state);
 
 // The notes. An operator's events are "setup" STEP, "activate" GENERATION, "snap" NAME, "unsnap" NAME, "restore" NAME
-// and "forget" NAME, of what was restored; they follow one another.
+// and "forget" NAME, of what was restored, "bring" NAME and "drop" NAME, of the collection that a snapshot brings back
+// beside the original; they follow one another.
 std::string NoteOfCall(const PowerCall& call);
 std::string NoteOfEvent(uint64_t number, const std::string& what, const std::string& argument);
 std::string NoteOfDone(uint64_t number);
@@ -78,6 +80,7 @@ class PowerOracle {
     int setups = 0;
     uint32_t active = 0;
     std::set<std::string> snapshots, restored;
+    bool brought = false;
   };
 
   PowerOracle() : writers_(kPowerWriters) {}
@@ -85,12 +88,17 @@ class PowerOracle {
   // Empty, or what is wrong with the note.
   std::string Read(const std::string& note);
 
+  // After a kill of the process alone, which loses nothing that was acknowledged.
+  void KeepAcknowledged();
+
   // States in which the items of a writer may be, from the oldest to the newest.
   std::vector<PowerState> States(int writer) const;
   int setups() const { return setups_; }  // steps that were acknowledged
   std::set<uint32_t> Actives() const;
   const std::map<std::string, Copy>& snapshots() const { return snapshots_; }
   const std::map<std::string, Copy>& restored() const { return restored_; }
+  // The collection that a snapshot brought back beside the original.
+  const std::optional<Copy>& brought() const { return brought_; }
   // Acknowledged calls by PowerAction, and events by their name.
   const std::map<std::string, uint64_t>& acknowledged() const { return acknowledged_; }
 
@@ -122,6 +130,7 @@ class PowerOracle {
   int setups_ = 0;
   uint32_t active_ = 0;
   std::map<std::string, Copy> snapshots_, restored_;
+  std::optional<Copy> brought_;
   std::map<std::string, uint64_t> acknowledged_;
 };
 

@@ -104,12 +104,36 @@ TEST_F(PowerOracleTest, AnActivationUnderWayMayHaveHappened) {
   EXPECT_EQ(oracle_.Actives(), std::set<uint32_t>{2});
 }
 
+TEST_F(PowerOracleTest, AKillLosesNothingThatWasAcknowledged) {
+  Make(Upsert(1, 0, 5, false));
+  Begin(Upsert(2, 0, 5, false));
+  oracle_.KeepAcknowledged();
+  EXPECT_EQ(Versions(0, 5), (List{1, 2}));
+}
+
+TEST_F(PowerOracleTest, ACollectionThatIsBroughtBackHoldsItsSnapshotUntilItIsDropped) {
+  Make(Upsert(1, 0, 5, true));
+  Read(NoteOfEvent(100, "snap", "s"));
+  End(100);
+  Make(Upsert(2, 0, 5, true));
+  Read(NoteOfEvent(101, "bring", "s"));
+  ASSERT_TRUE(oracle_.brought().has_value());
+  EXPECT_FALSE(oracle_.brought()->whole);
+  End(101);
+  EXPECT_TRUE(oracle_.brought()->whole);
+  EXPECT_EQ(VersionsIn(oracle_.brought()->states[0], 5), List{1});
+  Read(NoteOfEvent(102, "drop", "beside"));
+  EXPECT_TRUE(oracle_.brought()->removed);
+  End(102);
+  EXPECT_FALSE(oracle_.brought().has_value());
+}
+
 TEST_F(PowerOracleTest, WhatWasFoundAfterACutIsTheTruthFromThenOn) {
   Make(Upsert(1, 0, 5, false));
   Make(Upsert(2, 0, 5, false));
   Read(NoteOfEvent(100, "snap", "s"));
   Begin(Upsert(3, 0, 5, true));
-  oracle_.Settle({.calls = {1, 0}, .setups = 3, .active = 2, .snapshots = {"s"}, .restored = {}});
+  oracle_.Settle({.calls = {1, 0}, .setups = 3, .active = 2, .snapshots = {"s"}, .restored = {}, .brought = false});
   EXPECT_EQ(Versions(0, 5), List{1});
   EXPECT_EQ(oracle_.Actives(), std::set<uint32_t>{2});
   EXPECT_TRUE(oracle_.snapshots().at("s").whole);
@@ -118,7 +142,8 @@ TEST_F(PowerOracleTest, WhatWasFoundAfterACutIsTheTruthFromThenOn) {
 }
 
 TEST_F(PowerOracleTest, NotesThatCannotBeAreRefused) {
-  for (const char* const note : {"", "done 7", "call 1 9 u 1 1", "event 1", "event 1 unsnap none", "what 1"}) {
+  for (const char* const note : {"", "done 7", "call 1 9 u 1 1", "event 1", "event 1 unsnap none", "event 1 bring none",
+                                 "event 1 drop none", "what 1"}) {
     EXPECT_NE(oracle_.Read(note), "") << note;
   }
 }

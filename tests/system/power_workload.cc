@@ -48,7 +48,6 @@ void Note(const std::string& text) {
 }
 
 // Ends the process: what failed must not.
-constexpr char kBeside[] = "beside";  // collection that a snapshot brings back
 
 void Check(const absl::Status& status, const std::string& note) {
   if (status.ok()) return;
@@ -296,7 +295,8 @@ class PowerOperator {
 
   // A cut may leave it.
   void DropBeside() {
-    if (engine_->GetCollection(kBeside).ok()) Check(engine_->DropCollection(kBeside, ""), "drop of the other one");
+    if (!engine_->GetCollection(kPowerBeside).ok()) return;
+    Do("drop", kPowerBeside, [this] { return engine_->DropCollection(kPowerBeside, ""); });
   }
 
   // Makes a snapshot, restores it beside the engine and its collection within, and removes old ones.
@@ -311,11 +311,13 @@ class PowerOperator {
     // Asked again, it is there and lasts. Back beside its original, it changes nothing of that.
     Check(engine_->snapshots().Create({name, name}, {}).status(), "the same snapshot again");
     DropBeside();
-    server::RestoreCollectionCall back;
-    back.snapshot = name;
-    back.collection = kPowerCollection;
-    back.name = kBeside;
-    Check(engine_->snapshots().RestoreCollection(back, {}).status(), "its collection beside the original");
+    Do("bring", name, [&] {
+      server::RestoreCollectionCall back;
+      back.snapshot = name;
+      back.collection = kPowerCollection;
+      back.name = kPowerBeside;
+      return engine_->snapshots().RestoreCollection(back, {}).status();
+    });
     if (copies_ % 2 == 0) DropBeside();
     const std::string restored = PowerRestoredOf(plan_.base, name);
     Do("restore", name, [&] { return RestoreSnapshot(folder, restored).status(); });

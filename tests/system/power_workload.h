@@ -13,6 +13,7 @@
 namespace lightcone {
 
 inline constexpr char kPowerCollection[] = "c";
+inline constexpr char kPowerBeside[] = "beside";  // what a snapshot brings back of the collection
 inline constexpr int kPowerDimension = 4;
 inline constexpr uint32_t kPowerGeneration = 1, kPowerNewGeneration = 2;
 
