@@ -580,7 +580,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStoreWith(const std::string& folder, 
 
 absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(const std::string& folder, const StoreOptions& options) {
   StoreOptions plain = options;
-  plain.reserve_bytes = 0;  // the reserve is the running store's
+  plain.reserve_bytes = 0;                                               // the reserve is the running store's
+  plain.memory_bytes = std::min(plain.memory_bytes, int64_t{64} << 20);  // It is read once, beside the running store.
   StoreInternals internals;
   internals.compacts = false;
   auto store = std::make_unique<RocksStore>(folder, plain, internals);
