@@ -18,12 +18,17 @@ bool NeedsCopy(int error) { return error == EXDEV || error == EPERM || error == 
 
 }  // namespace
 
-absl::Status LinkFile(const std::string& from, const std::string& to) {
+absl::Status LinkFile(const std::string& from, const std::string& to, const CopyCheck& check_copy) {
   if (::link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
   const int error = errno;
   if (error == EEXIST) return AlreadyExists(StrCat("link '", from, "': '", to, "' exists"));
   if (!NeedsCopy(error)) return ErrnoStatus(error, "link", from);
   std::error_code failed;
+  if (check_copy) {
+    const uintmax_t bytes = fs::file_size(from, failed);
+    if (failed) return ErrnoStatus(failed.value(), "look at", from);
+    LC_RETURN_IF_ERROR(check_copy(bytes));
+  }
   fs::copy_file(from, to, fs::copy_options::none, failed);
   if (!failed) return SyncFile(to);
   ::unlink(to.c_str());

@@ -362,7 +362,12 @@ TEST_F(CollectionRestoreTest, ASnapshotOfChosenCollectionsCopiesTheStoreOnTheDat
   EXPECT_FALSE(whole);
   EXPECT_FALSE(fs::exists(work)) << "it goes with the call";
   EXPECT_TRUE(engine_->snapshots().Verify("part", {}).ok());
-  fs::create_directories(work + "/left");
+  // A kill may leave a checkpoint that was not whole.
+  fs::create_directories(work + "/store.partial/left");
+  const auto again = engine_->snapshots().Create({"again", "", {"c"}}, {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(fs::exists(work));
+  fs::create_directories(work + "/store.partial/left");
   ASSERT_TRUE(engine_->snapshots().Start({}).ok());
   EXPECT_FALSE(fs::exists(work)) << "a start removes what a kill has left";
 }

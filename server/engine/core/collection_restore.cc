@@ -200,7 +200,7 @@ absl::StatusOr<RestoredCollection> CollectionRestore::Fill() {
 
 absl::Status CollectionRestore::LinkFiles() const {
   const std::string data = StrCat(snapshot_, "/", kSnapshotDataName);
-  const bool linked = LinksFiles();
+  const auto check_copy = [this](uint64_t bytes) { return context_.store->CheckGrowth(bytes); };
   const std::vector<std::string> from = FoldersOf(source_number_), to = FoldersOf(number_);
   for (size_t i = 0; i < from.size(); ++i) {
     std::error_code error;
@@ -211,11 +211,11 @@ absl::Status CollectionRestore::LinkFiles() const {
     for (const SnapshotFile& file : manifest_.files) {
       if (!file.path.starts_with(from[i])) continue;
       LC_RETURN_IF_ERROR(CheckWanted());
-      LC_RETURN_IF_ERROR(context_.store->CheckGrowth(linked ? 0 : file.bytes));
+      LC_RETURN_IF_ERROR(context_.store->CheckGrowth(0));
       const std::string place = folder + file.path.substr(from[i].size());
       fs::create_directories(fs::path(place).parent_path(), error);
       if (error) return ErrnoStatus(error.value(), "create folder", folder);
-      LC_RETURN_IF_ERROR(LinkFile(StrCat(data, "/", file.path), place));
+      LC_RETURN_IF_ERROR(LinkFile(StrCat(data, "/", file.path), place, check_copy));
       made = true;
     }
     if (!made) continue;

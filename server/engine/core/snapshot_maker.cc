@@ -142,9 +142,11 @@ absl::Status SnapshotMaker::Fill(const std::string& data, SnapshotManifest* mani
     LC_RETURN_IF_ERROR(CopyAll(data, data + "/store"));
     LC_RETURN_IF_ERROR(Describe(data, manifest));
   } else {
-    const std::string whole = WorkFolder(context_.folders);
-    LC_RETURN_IF_ERROR(RemoveAll(whole));
-    const absl::Cleanup clean = [&whole] { (void)RemoveAll(whole); };
+    // Below a folder of its own: RocksDB begins a checkpoint beside its place, under other names.
+    const std::string work = WorkFolder(context_.folders), whole = work + "/store";
+    LC_RETURN_IF_ERROR(RemoveAll(work));
+    const absl::Cleanup clean = [&work] { (void)RemoveAll(work); };
+    LC_RETURN_IF_ERROR(MakeFolders(work));
     LC_RETURN_IF_ERROR(CopyAll(data, whole));
     LC_RETURN_IF_ERROR(KeepChosen(whole, data, manifest, cancelled));
   }
