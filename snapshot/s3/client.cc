@@ -216,7 +216,7 @@ absl::StatusOr<S3Client::Reply> S3Client::Send(Request& request) {
     absl::StatusOr<Reply> reply = ResourceExhausted("out of memory");
     try {
       reply = SendOnce(request);
-    } catch (const std::bad_alloc&) {  // A lease is given up in a destructor, which may throw nothing.
+    } catch (const std::bad_alloc&) {
       return reply;
     }
     if (!absl::IsUnavailable(reply.status()) || request.cleanup) return reply;
@@ -398,15 +398,23 @@ absl::Status S3Client::AbortParts(const S3Upload& upload) {
   return absl::IsNotFound(aborted) ? absl::OkStatus() : aborted;
 }
 
-absl::Status S3Client::AbortPartsOnce(const S3Upload& upload) {
-  Request request{
-      .method = "DELETE", .key = upload.key, .query = StrCat("uploadId=", QueryValue(upload.id)), .cleanup = true};
-  return Send(request).status();
+bool S3Client::AbortPartsOnce(const S3Upload& upload) noexcept {
+  try {
+    Request request{
+        .method = "DELETE", .key = upload.key, .query = StrCat("uploadId=", QueryValue(upload.id)), .cleanup = true};
+    return Send(request).ok();
+  } catch (const std::exception&) {  // a lack of memory
+    return false;
+  }
 }
 
-absl::Status S3Client::DeleteOnce(const std::string& key) {
-  Request request{.method = "DELETE", .key = key, .cleanup = true};
-  return Send(request).status();
+bool S3Client::DeleteOnce(const std::string& key) noexcept {
+  try {
+    Request request{.method = "DELETE", .key = key, .cleanup = true};
+    return Send(request).ok();
+  } catch (const std::exception&) {  // a lack of memory
+    return false;
+  }
 }
 
 }  // namespace lightcone

@@ -71,9 +71,10 @@ class S3Client {
   // An upload that is gone is no error.
   absl::Status AbortParts(const S3Upload& upload);
 
-  // Tidying up behind an error or an interrupt: one short try, which `cancelled` does not keep from happening.
-  absl::Status AbortPartsOnce(const S3Upload& upload);
-  absl::Status DeleteOnce(const std::string& key);
+  // Tidying up behind an error or an interrupt: one short try, which `cancelled` does not keep from happening. Whether
+  // it succeeded. Destructors call these.
+  bool AbortPartsOnce(const S3Upload& upload) noexcept;
+  bool DeleteOnce(const std::string& key) noexcept;
 
  private:
   struct Request;

@@ -117,7 +117,7 @@ absl::Status PutManifest(const S3Shelf& shelf, const SnapshotManifest& manifest,
   const bool refused = !status.ok() && !absl::IsUnavailable(status) && !absl::IsCancelled(status);
   if (status.ok()) status = CheckCopied(shelf, manifest, lease);
   // After a lost answer, nobody knows whether the object is there.
-  if (status.ok() || refused || client.Delete(key).ok() || client.DeleteOnce(key).ok()) return status;
+  if (status.ok() || refused || client.Delete(key).ok() || client.DeleteOnce(key)) return status;
   return Annotate(status, StrCat("object '", key, "' may be there and could not be deleted: delete it"));
 }
 

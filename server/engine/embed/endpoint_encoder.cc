@@ -210,7 +210,9 @@ EndpointEncoder::Taken EndpointEncoder::TakeBatch() {
       queue.pop_front();
     }
   }
-  batch.unanswered.resize(batch.tickets.size(), EndpointStopped());
+  // To be shortened alone, which needs no memory: the tickets are in no queue any more.
+  batch.unanswered.erase(batch.unanswered.begin() + static_cast<ptrdiff_t>(batch.tickets.size()),
+                         batch.unanswered.end());
   return batch;
 }
 
@@ -259,7 +261,11 @@ void EndpointEncoder::RunBatch(OutboundClient& client, Taken& batch) {
   } catch (const std::bad_alloc&) {
     outputs = std::move(batch.unanswered);
   } catch (...) {
-    outputs.assign(batch.tickets.size(), StatusOfException());
+    try {
+      outputs.assign(batch.tickets.size(), StatusOfException());
+    } catch (const std::bad_alloc&) {
+      outputs = std::move(batch.unanswered);
+    }
   }
   absl::MutexLock lock(&mu_);
   for (size_t i = 0; i < batch.tickets.size(); ++i) {
