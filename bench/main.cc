@@ -15,31 +15,16 @@ namespace {
 
 using namespace lightcone;  // NOLINT(google-build-using-namespace): a program has no namespace of its own
 using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
-constexpr std::pair<const char*, Subject> kSubjects[] = {{"geometry", bench::BenchGeometry},
-                                                         {"scan", bench::BenchScan},
-                                                         {"graph", bench::BenchGraph},
-                                                         {"ivf", bench::BenchIvf},
-                                                         {"adapters", bench::BenchAdapters},
-                                                         {"adapted", bench::BenchAdapted},
-                                                         {"mixed", bench::BenchMixed},
-                                                         {"upsert", bench::BenchUpsert},
-                                                         {"ingest", bench::BenchIngest},
-                                                         {"rebuild", bench::BenchRebuild},
-                                                         {"search", bench::BenchSearch},
-                                                         {"rest", bench::BenchRest},
-                                                         {"python", bench::BenchPython},
-                                                         {"endpoint", bench::BenchEndpoint},
-                                                         {"keys", bench::BenchKeys},
-                                                         {"traces", bench::BenchTraces},
-                                                         {"overload", bench::BenchOverload},
-                                                         {"filters", bench::BenchFilters},
-                                                         {"memory", bench::BenchMemory},
-                                                         {"programs", bench::BenchPrograms},
-                                                         {"start", bench::BenchStart},
-                                                         {"growth", bench::BenchGrowth},
-                                                         {"rollout", bench::BenchRollout},
-                                                         {"training", bench::BenchTraining},
-                                                         {"gpu", bench::BenchGpu}};
+constexpr std::pair<const char*, Subject> kSubjects[] = {
+    {"geometry", bench::BenchGeometry}, {"scan", bench::BenchScan},         {"graph", bench::BenchGraph},
+    {"ivf", bench::BenchIvf},           {"adapters", bench::BenchAdapters}, {"adapted", bench::BenchAdapted},
+    {"mixed", bench::BenchMixed},       {"upsert", bench::BenchUpsert},     {"ingest", bench::BenchIngest},
+    {"rebuild", bench::BenchRebuild},   {"search", bench::BenchSearch},     {"rest", bench::BenchRest},
+    {"python", bench::BenchPython},     {"endpoint", bench::BenchEndpoint}, {"keys", bench::BenchKeys},
+    {"traces", bench::BenchTraces},     {"tls", bench::BenchTls},           {"snapshots", bench::BenchSnapshots},
+    {"overload", bench::BenchOverload}, {"filters", bench::BenchFilters},   {"memory", bench::BenchMemory},
+    {"programs", bench::BenchPrograms}, {"start", bench::BenchStart},       {"growth", bench::BenchGrowth},
+    {"rollout", bench::BenchRollout},   {"training", bench::BenchTraining}, {"gpu", bench::BenchGpu}};
 
 std::vector<std::string> Names() {
   std::vector<std::string> names;
