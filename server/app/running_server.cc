@@ -171,7 +171,17 @@ RestOptions RestOptionsOf(const ServerConfig& config, Tracer* tracer, Metrics* m
 }
 
 LaneKind LaneOf(RestLane lane) {
-  return lane == RestLane::kRead ? LaneKind::kRead : lane == RestLane::kWrite ? LaneKind::kWrite : LaneKind::kOperate;
+  switch (lane) {
+    case RestLane::kRead:
+      return LaneKind::kRead;
+    case RestLane::kWrite:
+      return LaneKind::kWrite;
+    case RestLane::kWait:
+      return LaneKind::kWait;
+    case RestLane::kOperate:
+      break;
+  }
+  return LaneKind::kOperate;
 }
 
 std::string IndexPage(const Bound& bound) {

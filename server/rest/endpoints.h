@@ -12,7 +12,7 @@
 namespace lightcone::server {
 
 // Where a call runs: beside the calls of gRPC of the same kind.
-enum class RestLane { kRead, kWrite, kOperate };
+enum class RestLane { kRead, kWrite, kOperate, kWait };
 
 struct Endpoint {
   std::string_view name;  // "Rest/SearchPoints", as metrics name it

@@ -79,6 +79,14 @@ absl::StatusOr<absl::Duration> TimeoutOf(const HttpRequest& request, absl::Durat
   return InvalidField("timeout", StrCat("'", text.substr(0, 40), "'"), StrCat("1 .. ", kTimeoutSecondsMax, " s"));
 }
 
+// As over gRPC, a search that may have to wait for an encoder must not hold a thread that others could search on. The
+// body is parsed on the lane alone, so its text decides: one that names the parameter in vain only runs among the calls
+// that wait.
+RestLane LaneOf(const Endpoint& endpoint, const HttpRequest& request) {
+  const bool may_embed = endpoint.lane == RestLane::kRead && absl::StrContains(request.body, "\"refresh_top\"");
+  return may_embed ? RestLane::kWait : endpoint.lane;
+}
+
 std::string SecondsText(absl::Duration took) { return NumberText(absl::ToDoubleSeconds(took)); }
 
 }  // namespace
@@ -179,7 +187,7 @@ void RestApi::Begin(const Endpoint& endpoint, HttpRequest request, Done done) {
     }
   }
   const auto run = [this, call, done = std::move(done)](const absl::Status& admitted) { done(Run(*call, admitted)); };
-  backend_.submit(endpoint.lane, call->deadline, run);
+  backend_.submit(LaneOf(endpoint, call->request), call->deadline, run);
 }
 
 HttpAnswer RestApi::Refuse(const Endpoint& endpoint, const HttpRequest& request, const absl::Status& status) {

@@ -127,6 +127,7 @@ void RpcServer::Submit(LaneKind kind, absl::Time deadline, std::function<void(co
   if (const absl::Status entered = core->Enter(); !entered.ok()) return run(entered);
   Lane& lane = kind == LaneKind::kRead    ? core->read_lane()
                : kind == LaneKind::kWrite ? core->write_lane()
+               : kind == LaneKind::kWait  ? core->wait_lane()
                                           : core->operate_lane();
   auto job = [core, run = std::move(run)](const absl::Status& admitted) {
     run(admitted);

@@ -15,7 +15,7 @@
 
 namespace lightcone::server {
 
-enum class LaneKind { kRead, kWrite, kOperate };
+enum class LaneKind { kRead, kWrite, kOperate, kWait };
 
 // "Retrieval/Search" and all others, as CallRecord names them.
 std::vector<std::string> MethodNames();

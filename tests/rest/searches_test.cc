@@ -1,6 +1,9 @@
 // Searches over REST: scores, thresholds, queries by point and by example, parts of hits, batches.
 #include <cmath>
+#include <string>
+#include <string_view>
 
+#include "base/status.h"
 #include "client/client.h"
 #include "tests/rest/rest_fixture.h"
 
@@ -86,6 +89,27 @@ TEST_F(RestSearches, CandidatesAreEmbeddedAnewWhereThereIsAnEncoder) {
   EXPECT_THAT(post(5).error(), HasSubstr("no encoder that could embed candidates"));
   EXPECT_THAT(post(1001).error(), HasSubstr("'refresh_top' is 1001"));
   EXPECT_THAT(post(-1).error(), HasSubstr("params.refresh_top"));
+}
+
+TEST_F(RestSearches, SearchesThatMayEmbedDoNotHoldAThreadOfTheOthers) {
+  Fill("Cosine");
+  const auto begun = [this](std::string_view lane) {
+    const std::string line = StrCat("\nlightcone_lane_wait_seconds_count{lane=\"", lane, "\"} ");
+    const std::string text = Get("/metrics").text;
+    const size_t at = text.find(line);
+    EXPECT_NE(at, std::string::npos) << line;
+    return at == std::string::npos ? -1 : std::stoi(text.substr(at + line.size()));
+  };
+  const int reads = begun("read"), waits = begun("wait");
+  EXPECT_EQ(Post("/collections/c/points/query", {{"query", {2, 0}}}).status, 200);
+  EXPECT_EQ(begun("read"), reads + 1);
+  EXPECT_EQ(begun("wait"), waits);
+  const json params = {{"refresh_top", 5}};
+  EXPECT_EQ(Post("/collections/c/points/query", {{"query", {2, 0}}, {"params", params}}).status, 409);
+  const json search = {{"vector", {2, 0}}, {"limit", 1}, {"params", params}};
+  EXPECT_EQ(Post("/collections/c/points/search/batch", {{"searches", {search}}}).status, 409);
+  EXPECT_EQ(begun("read"), reads + 1);
+  EXPECT_EQ(begun("wait"), waits + 2);
 }
 
 TEST_F(RestSearches, AQueryWithoutAQueryListsScoredPoints) {
