@@ -208,7 +208,8 @@ void AddRpc(std::vector<Option>* out) {
   waits("read", FIELD(read_lane), "searches, reads and pages");
   waits("write", FIELD(write_lane), "upserts and deletes");
   lane("operate", FIELD(operate_lane.threads), FIELD(operate_lane.queue_max), "operator calls");
-  lane("wait", FIELD(wait_lane.threads), FIELD(wait_lane.queue_max), "waits for a sequence or a rebuild");
+  lane("wait", FIELD(wait_lane.threads), FIELD(wait_lane.queue_max),
+       "long calls (snapshots, rebuilds, searches that wait)");
   out->push_back(Whole("rpc.watch_threads", FIELD(watch_threads), 1, 64,
                        {"threads", "Threads that look for all watches; many watches are told of news later.",
                         "Rarely: a look takes microseconds."}));

@@ -105,7 +105,7 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
   Unary* Refuse(Context* context, std::string_view method, const google::protobuf::Message* request) {
     return Operate(context, method, request, [method](const CallContext&) {
       return Unimplemented(StrCat(method, " is not implemented in this version of Lightcone; ",
-                                  "the service Snapshots makes snapshots of the whole server"));
+                                  "the service Snapshots makes snapshots of collections and restores them"));
     });
   }
 };

@@ -52,7 +52,7 @@ struct RpcOptions {
   // writer has a third of a reader's share.
   LaneOptions write_lane = {32, 1'024, 5, {absl::Seconds(5), absl::Milliseconds(500)}};
   LaneOptions operate_lane = {4, 64};              // Calls of operators
-  LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild
+  LaneOptions wait_lane = {8, 64};                 // calls that may take long: snapshots, rebuilds, searches that wait
   int watch_threads = 1;                           // threads that look for all watches
   int64_t watches_max = 4'096;                     // open Watch streams; above: RESOURCE_EXHAUSTED
   int64_t answer_bytes_max = 64 << 20;             // Largest answer of one Get or Search
