@@ -305,6 +305,41 @@ class Collections(ServerCase):
             self.client.create_collection(self.collection("twice"))
 
 
+class Snapshots(ServerCase):
+    def test_a_collection_of_a_snapshot_comes_back_under_another_name(self):
+        name, other, z = self.collection("kept"), self.collection("left-out"), vectors(20)
+        self.client.set_alias("alias", name)
+        written = self.client.upsert(name, list(range(20)), z)
+        made = self.client.create_snapshot("chosen", ["alias"])
+        self.assertEqual((made.name, made.bytes > 0, made.files > 0), ("chosen", True, True))
+        held = lightcone.SnapshotCollection(name, 20, written.sequence, 1)
+        self.assertEqual(made.collections, (held,))
+        self.client.delete(name, list(range(20)))
+
+        restored = self.client.restore_collection("chosen", name, "then")
+        self.assertEqual(restored, lightcone.SnapshotCollection("then", 20, written.sequence, 1))
+        self.assertEqual(self.client.search("then", z[3], k=1, exact=True).ids, [3])
+        self.assertEqual(int(self.client.count(name)), 0)
+        whole = self.client.create_snapshot()
+        self.assertLessEqual({name, other, "then"}, {one.name for one in whole.collections})
+        self.client.drop_collection("then")
+        self.assertEqual(self.client.restore_collection(whole.name, "then").name, "then")
+
+    def test_what_cannot_be_made_or_restored_is_named(self):
+        name = self.collection("source")
+        with self.assertRaisesRegex(lightcone.NotFound, "missing"):
+            self.client.create_snapshot("none", ["missing"])
+        self.client.create_snapshot("only", [name])
+        with self.assertRaisesRegex(lightcone.AlreadyExists, "only"):
+            self.client.create_snapshot("only", [name])
+        with self.assertRaises(lightcone.NotFound):
+            self.client.restore_collection("none", name, "elsewhere")
+        with self.assertRaises(lightcone.NotFound):
+            self.client.restore_collection("only", "missing", "elsewhere")
+        with self.assertRaisesRegex(lightcone.AlreadyExists, name):
+            self.client.restore_collection("only", name)
+
+
 class Asyncio(ServerCase):
     def test_every_call_is_a_coroutine(self):
         name = self.collection("async")

@@ -36,6 +36,8 @@ from .types import (
     Sampled,
     SearchAnswer,
     SearchAnswers,
+    Snapshot,
+    SnapshotCollection,
     StoredItem,
     Tensor,
     Text,
