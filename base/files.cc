@@ -55,6 +55,24 @@ int FolderError(const char* path) {
   return S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
 }
 
+// Without this sync of the parent a power loss removes the folder with all synced files inside.
+absl::Status SyncEntry(const std::filesystem::path& folder) {
+  const std::string parent = folder.parent_path().string();
+  return SyncPath(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY);
+}
+
+// The same for a folder that was there already. A mount point is an entry of another disk, and a parent that may not be
+// read cannot be synced: neither is a reason to refuse the folder.
+absl::Status SyncOldEntry(const std::filesystem::path& folder) {
+  struct stat own {};
+  struct stat above {};
+  const std::filesystem::path parent = folder.parent_path();
+  const bool known = ::stat(folder.c_str(), &own) == 0 && ::stat(parent.empty() ? "." : parent.c_str(), &above) == 0;
+  if (known && own.st_dev != above.st_dev) return absl::OkStatus();
+  const absl::Status synced = SyncEntry(folder);
+  return absl::IsPermissionDenied(synced) ? absl::OkStatus() : synced;
+}
+
 std::array<uint32_t, 256> MakeTable() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -156,15 +174,15 @@ absl::Status MakeFolders(const std::string& folder) {
     if (!look_above) return ErrnoStatus(error, "create folder", folder);
     missing.push_back(at);
   }
+  // Folders are made and synced from the top down: of those that are there, the deepest alone may lack its sync.
+  if (!at.empty()) LC_RETURN_IF_ERROR(SyncOldEntry(at));
   for (auto made = missing.rbegin(); made != missing.rend(); ++made) {
     if (::mkdir(made->c_str(), 0777) != 0) {
       const int error = errno;
       const bool made_by_other = error == EEXIST && FolderError(made->c_str()) == 0;
       if (!made_by_other) return ErrnoStatus(error, "create folder", folder);
     }
-    // Without this sync a power loss removes the new folder with all synced files inside.
-    const std::string parent = made->parent_path().string();
-    LC_RETURN_IF_ERROR(SyncFolder(parent.empty() ? "." : parent));
+    LC_RETURN_IF_ERROR(SyncEntry(*made));
   }
   return absl::OkStatus();
 }

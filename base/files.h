@@ -21,7 +21,8 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 absl::Status SyncFile(const std::string& path);
 absl::Status SyncFolder(const std::string& folder);
 
-// Makes the folder and its missing parents, durably.
+// Makes the folder and its missing parents, durably. A folder that is there becomes durable, too, where its parent may
+// be read: who made it may have been killed before the sync. Costs an fsync or more.
 absl::Status MakeFolders(const std::string& folder);
 
 // CRC-32C (Castagnoli) of `bytes`, continued from `seed`: the checksum of all files that Lightcone writes.

@@ -135,6 +135,35 @@ TEST(Files, FoldersAreMadeWithAllThatLeadsToThem) {
   std::filesystem::remove_all(folder);
 }
 
+// What MakeFolders answers where a system call fails in its thread.
+absl::Status MakeFoldersWithout(uint32_t call, uint32_t error, const std::string& folder) {
+  bool fails = false;
+  absl::Status status;
+  std::thread([&] {
+    fails = LetFail(call, error);
+    if (fails) status = MakeFolders(folder);
+  }).join();
+  EXPECT_TRUE(fails) << "no filter of system calls (Linux, CONFIG_SECCOMP_FILTER)";
+  return status;
+}
+
+TEST(Files, AFolderThatIsThereIsMadeDurableWhereItsParentMayBeRead) {
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.path() + "/a";
+  std::filesystem::create_directories(folder + "/b");
+  for (const char* path : {"", "/b", "/b/c"}) {
+    const absl::Status status = MakeFoldersWithout(SYS_fsync, EIO, folder + path);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << path;
+    EXPECT_THAT(MessageOf(status), HasSubstr("fsync")) << path;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder + "/b/c"));
+  for (const uint32_t error : {EACCES, EPERM}) {
+    EXPECT_TRUE(MakeFoldersWithout(SYS_openat, error, folder).ok());
+    EXPECT_FALSE(MakeFoldersWithout(SYS_openat, error, StrCat(folder, "/new-", error)).ok());
+  }
+  EXPECT_TRUE(MakeFoldersWithout(SYS_fsync, EIO, "/proc").ok());  // a mount point
+}
+
 TEST(Files, AFileAboveTheLimitIsRefused) {
   const TemporaryFolder temporary;
   const std::string& folder = temporary.path();
