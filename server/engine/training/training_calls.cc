@@ -68,7 +68,8 @@ absl::Status CheckParent(const CollectionState& state, const TrainingRecipe& rec
   return absl::OkStatus();
 }
 
-// The folder of a generation's model, as training reads it.
+// The folder of a generation's model, as training reads it. No record names these files, and each run of the job writes
+// them anew: the copy of the encoder needs no sync. Register stores what training makes in a durable file.
 absl::Status WriteModel(const std::string& folder, const GenerationRecord& generation,
                         const std::string& encoder_path) {
   LC_RETURN_IF_ERROR(MakeFolders(folder));
