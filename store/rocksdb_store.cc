@@ -20,6 +20,7 @@
 #include "rocksdb/write_batch.h"
 #include "spdlog/spdlog.h"
 #include "store/background_errors.h"
+#include "store/background_work.h"
 #include "store/checkpoint.h"
 #include "store/column_families.h"
 #include "store/disk_reserve.h"
@@ -43,7 +44,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFormatName = "format";
 constexpr absl::Duration kResumeMax = absl::Seconds(15);  // time that a write waits for an attempt to resume
-constexpr absl::Duration kIdleMax = absl::Seconds(10);    // time that an attempt waits for background work to end
+constexpr absl::Duration kIdleMax = absl::Seconds(10);    // time that an attempt waits for background work
 
 // The values of `count` keys of one table, read at once.
 struct RawValues {
@@ -330,7 +331,9 @@ class RocksStore final : public Store {
     if (!guard_.AwaitQuiet()) return;
     reserve_.MakeRoom(0);
     rocksdb::Status resumed = Resume();
-    if (resumed.ok()) resumed = db_->Flush(rocksdb::FlushOptions(), families_);
+    const uint64_t errors = background_->errors();
+    const auto given_up = [&] { return background_->errors() != errors || IsStopping(); };
+    if (resumed.ok()) resumed = FlushAll(*db_, families_, kIdleMax, given_up);
     if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (resumed.ok()) {
@@ -345,13 +348,8 @@ class RocksStore final : public Store {
   // Background work that fails meanwhile would end DB::Resume beside a flush that it has scheduled, which RocksDB then
   // forgets (store/flush_gate.h). Under an error no new work begins.
   rocksdb::Status Resume() {
-    using Properties = rocksdb::DB::Properties;
-    const absl::Time limit = absl::Now() + kIdleMax;
-    while (IsPositive(Properties::kNumRunningFlushes) || IsPositive(Properties::kNumRunningCompactions)) {
-      if (absl::Now() >= limit) return rocksdb::Status::Busy("background work has not ended");
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    return gate_.Resume([this] { return db_->Resume(); });
+    const rocksdb::Status idle = AwaitIdle(*db_, kIdleMax);
+    return idle.ok() ? gate_.Resume([this] { return db_->Resume(); }) : idle;
   }
 
   // Before the database is open it asks for nothing of its flushes.
@@ -360,9 +358,10 @@ class RocksStore final : public Store {
     const bool known = opened_ && db_->GetIntProperty(rocksdb::DB::Properties::kNumRunningFlushes, &value);
     return known ? value : std::numeric_limits<uint64_t>::max();
   }
-  bool IsPositive(const std::string& property) const {
-    uint64_t value = 0;
-    return db_->GetAggregatedIntProperty(property, &value) && value > 0;
+
+  bool IsStopping() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
+    absl::MutexLock lock(&watch_mutex_);
+    return stopping_;
   }
 
   void Wake() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
