@@ -9,6 +9,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_buffer_manager.h"
+#include "store/range_tombstones.h"
 #include "store/store_log.h"
 
 namespace lightcone {
@@ -48,6 +49,7 @@ rocksdb::ColumnFamilyOptions OptionsOf(Table table, const StoreOptions& options,
   family.level_compaction_dynamic_level_bytes = true;
   // A scan inside one collection skips the files that hold no key of it.
   if (HasCollectionPrefix(table)) family.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(kPrefixBytes));
+  if (ReclaimsRanges(table)) family.table_properties_collector_factories.push_back(MakeRangeTombstoneMarker());
 
   switch (table) {
     case Table::kItems:
@@ -92,6 +94,8 @@ bool HasCollectionPrefix(Table table) {
 bool IsBulk(Table table) {
   return table == Table::kEmbeddings || table == Table::kOrder || table == Table::kChanges || table == Table::kInputs;
 }
+
+bool ReclaimsRanges(Table table) { return table == Table::kItems || (IsBulk(table) && table != Table::kChanges); }
 
 rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* env) {
   rocksdb::DBOptions db;

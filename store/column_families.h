@@ -18,6 +18,10 @@ bool HasCollectionPrefix(Table table);
 // Whether the table is scanned from end to end (backfill, replay, rebuild). Such scans must not flood the block cache.
 bool IsBulk(Table table);
 
+// Whether the removal of a range of keys begins the compactions that give its space back. Trims of the change log come
+// with every seal, and the next ones take the space along. Other tables are small.
+bool ReclaimsRanges(Table table);
+
 rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* env);
 
 // One descriptor a table, in the order of Table, and RocksDB's unused "default" at the end.

@@ -172,9 +172,9 @@ class RocksStore final : public Store {
       LC_RETURN_IF_ERROR(Append(&raw));
     }
     LC_RETURN_IF_ERROR(group_.Commit());
-    // A memtable with a range tombstone no longer asks its filter: a flush gives point reads a fresh memtable. A
-    // failure costs speed alone.
-    if (table == Table::kItems) {
+    // A memtable with a range tombstone no longer asks its filter: a flush gives point reads a fresh memtable. It also
+    // begins the compactions that give space back. A failure costs speed, and delays these.
+    if (ReclaimsRanges(table)) {
       rocksdb::FlushOptions in_background;
       in_background.wait = false;
       in_background.allow_write_stall = true;  // a call without this waits for an earlier flush

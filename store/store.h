@@ -131,7 +131,8 @@ class Store {
   // iterator.
   virtual std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const = 0;
 
-  // Removes begin <= key < end; cheap whatever its size. Used for dropped collections and trimmed change logs.
+  // Removes begin <= key < end; cheap whatever its size. Used for dropped collections and trimmed change logs. Items,
+  // embeddings, orders and inputs give their space back in the background, by compactions that this call begins.
   virtual absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) = 0;
 
   // A consistent copy (hard links where possible) in a folder that must not exist yet.

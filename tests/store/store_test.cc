@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <random>
 #include <thread>
 
 #include "absl/synchronization/barrier.h"
+#include "absl/time/clock.h"
 #include "base/status.h"
 #include "store/keys.h"
 #include "tests/support/temporary_folder.h"
@@ -258,6 +260,45 @@ TEST_F(StoreTest, PointReadsSeeARemovedRangeWhereverItsRowsLie) {
     EXPECT_THAT(KeysOf(*store_, Table::kItems, "b/", "b0"), ElementsAre("b/written again")) << round;
     Reopen();
   }
+}
+
+TEST_F(StoreTest, TheSpaceOfARemovedRangeComesBackThoughNothingElseIsWritten) {
+  const std::vector<Table> tables = {Table::kItems, Table::kEmbeddings, Table::kOrder, Table::kInputs};
+  constexpr int kRows = 200;
+  constexpr uint64_t kRowBytes = 8'000;
+  std::mt19937 random(5);
+  const auto write = [&](std::string_view prefix, int rows) {
+    for (const Table table : tables) {
+      WriteBatch batch;
+      for (int i = 0; i < rows; ++i) {
+        std::string value(kRowBytes, '\0');
+        for (char& byte : value) byte = static_cast<char>(random());
+        batch.Put(table, StrCat(prefix, i), value);
+      }
+      ASSERT_TRUE(store_->Write(batch, Durability::kProcess).ok());
+    }
+    Reopen();  // The rows lie in files now.
+  };
+  write("kept/", 10);
+  write("gone/", kRows);
+  const auto bytes = [this] {
+    uint64_t sum = 0;
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(folder_ / "store", error), end; !error && it != end;
+         it.increment(error)) {
+      const std::filesystem::path extension = it->path().extension();
+      std::error_code gone;
+      const uint64_t size = extension == ".sst" || extension == ".blob" ? it->file_size(gone) : 0;
+      if (!gone) sum += size;
+    }
+    return sum;
+  };
+  ASSERT_GT(bytes(), tables.size() * kRows * kRowBytes);
+  for (const Table table : tables) ASSERT_TRUE(store_->DeleteRange(table, "gone/", "gone0").ok());
+  const absl::Time limit = absl::Now() + absl::Seconds(30);
+  while (bytes() > kRows * kRowBytes && absl::Now() < limit) std::this_thread::yield();
+  EXPECT_LT(bytes(), kRows * kRowBytes) << "each table had more";
+  for (const Table table : tables) EXPECT_EQ(KeysOf(*store_, table, "", "").size(), 10u) << TableName(table);
 }
 
 TEST_F(StoreTest, DeleteRangeRemovesExactlyItsRange) {
