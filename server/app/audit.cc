@@ -39,6 +39,8 @@ void Audit::RecordCall(const CallRecord& record) {
                 .caller = subject.caller,
                 .method = record.method,
                 .collection = subject.collection,
+                .source = subject.source,
+                .collections = subject.collections,
                 .code = CodeName(record.code),
                 .request_id = subject.request_id,
                 .peer = subject.peer});

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/files.h"
@@ -17,8 +18,21 @@ namespace {
 
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 constexpr size_t kTextBytesMax = 512;
+constexpr size_t kListMax = 1'024;  // names of one list
 
 std::string Cut(std::string_view text) { return std::string(text.substr(0, kTextBytesMax)); }
+
+// A name that is repeated takes the place of no other one.
+void AddList(std::span<const std::string> names, nlohmann::ordered_json* line) {
+  const std::set<std::string_view> known(names.begin(), names.end());
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const std::string_view name : known) {
+    if (list.size() == kListMax) break;
+    list.push_back(Cut(name));
+  }
+  (*line)["collections"] = std::move(list);
+  if (known.size() > kListMax) (*line)["collections_left_out"] = known.size() - kListMax;
+}
 
 std::string LineOf(const AuditRecord& record) {
   nlohmann::ordered_json line;
@@ -26,6 +40,8 @@ std::string LineOf(const AuditRecord& record) {
   line["caller"] = Cut(record.caller);
   line["method"] = Cut(record.method);
   line["collection"] = Cut(record.collection);
+  if (!record.source.empty()) line["source"] = Cut(record.source);
+  if (!record.collections.empty()) AddList(record.collections, &line);
   line["code"] = Cut(record.code);
   line["request_id"] = Cut(record.request_id);
   line["peer"] = Cut(record.peer);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,11 @@ struct AuditRecord {
   std::string_view caller;      // name of the key, token or certificate; empty: none was asked for
   std::string_view method;      // "Generations/Activate", "POST /api/v1/collections/photos/activate"
   std::string_view collection;  // as the call names it; empty: it names none
+  // Collection of a snapshot that the call reads. Empty: the line has no such member.
+  std::string_view source = {};
+  // Collections that a call chooses by a list. Empty: the line has no such member. Each is written once, and of more
+  // than 1,024 the line has the number of those that it leaves out.
+  std::span<const std::string> collections = {};
   std::string_view code;        // "OK", "NOT_FOUND"
   std::string_view request_id;  // as the caller states it
   std::string_view peer;        // "ipv4:10.0.0.7:5123"

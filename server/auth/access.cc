@@ -76,7 +76,7 @@ constexpr Access kTable[] = {
     {.method = "Training/Cancel", .needed = kOperate, .job_field = "id"},
 
     // A snapshot may hold all collections.
-    {.method = "Snapshots/CreateSnapshot", .needed = kAdmin, .everything = true},
+    {.method = "Snapshots/CreateSnapshot", .needed = kAdmin, .list_field = "collections", .everything = true},
     {.method = "Snapshots/ListSnapshots", .needed = kAdmin, .everything = true},
     {.method = "Snapshots/DeleteSnapshot", .needed = kAdmin, .everything = true},
     {.method = "Snapshots/VerifySnapshot", .needed = kAdmin, .everything = true},

@@ -47,6 +47,17 @@ std::string TextOfField(const google::protobuf::Message& message, std::string_vi
   return descriptor == nullptr ? std::string() : message.GetReflection()->GetString(message, descriptor);
 }
 
+std::vector<std::string> ListOfField(const google::protobuf::Message& message, std::string_view field) {
+  std::vector<std::string> texts;
+  const auto* descriptor = message.GetDescriptor()->FindFieldByName(std::string(field));
+  if (descriptor == nullptr) return texts;
+  const google::protobuf::Reflection& fields = *message.GetReflection();
+  for (int i = 0; i < fields.FieldSize(message, descriptor); ++i) {
+    texts.push_back(fields.GetRepeatedString(message, descriptor, i));
+  }
+  return texts;
+}
+
 }  // namespace
 
 absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std::string_view method,
@@ -137,8 +148,11 @@ CallSubject SubjectOf(const grpc::CallbackServerContext& call, const CallContext
   CallSubject subject;
   subject.caller = context.caller;
   subject.peer = call.peer();
-  if (request == nullptr || auth::FindAccess(method) == nullptr) return subject;
+  const auth::Access* const access = auth::FindAccess(method);
+  if (request == nullptr || access == nullptr) return subject;
   subject.collection = CollectionIn(method, *request);
+  if (!access->source_field.empty()) subject.source = TextOfField(*request, access->source_field);
+  subject.collections = ListOfField(*request, access->list_field);
   subject.request_id = TextOfField(*request, "request_id");
   return subject;
 }

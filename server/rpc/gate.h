@@ -52,7 +52,7 @@ class Gate {
 CallSubject SubjectOf(const grpc::CallbackServerContext& call, const CallContext& context, std::string_view method,
                       const google::protobuf::Message* request);
 
-// The collection, alias or new name that a request names; empty: none.
+// The collection, alias or new name that a request names, the new name before the source; empty: none.
 std::string CollectionIn(std::string_view method, const google::protobuf::Message& request);
 
 // The name for the audit log: the caller's, with the one that its request states. At most 128 bytes.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "base/trace.h"
@@ -24,8 +25,10 @@ std::string_view CodeName(int code);
 struct CallSubject {
   std::string caller;      // name of the key, token or certificate; empty: none was asked for, or none was valid
   std::string collection;  // as the request names it; empty: it names none
-  std::string request_id;  // of an operator's call
-  std::string peer;        // "ipv4:10.0.0.7:5123"
+  std::string source;      // collection of a snapshot that the call reads; empty: none
+  std::vector<std::string> collections;  // chosen collections of a call that takes a list; empty: all, or no such call
+  std::string request_id;                // of an operator's call
+  std::string peer;                      // "ipv4:10.0.0.7:5123"
 };
 
 // One finished call, for metrics and logs. `method` is "Retrieval/Search" and lives for ever.

@@ -69,6 +69,21 @@ TEST_F(AuditFileTest, ARecordIsOneLineThatItsOwnerAloneReads) {
   EXPECT_EQ(file->figures().records_total, 1u);
 }
 
+TEST_F(AuditFileTest, ALongListIsCutAndSaysHowManyNamesItLeavesOut) {
+  std::vector<std::string> names(3'000, "again");
+  for (int i = 0; i < 1'025; ++i) names.push_back(StrCat("c", i));
+  AuditRecord record = RecordOf("Snapshots/CreateSnapshot");
+  record.source = "s";
+  record.collections = names;
+  Open()->Write(record);
+  const json line = json::parse(ReadFile(path_, 1 << 20).value(), nullptr, false);
+  EXPECT_EQ(line["source"], "s");
+  ASSERT_EQ(line["collections"].size(), 1'024u);
+  EXPECT_EQ(line["collections"][0], "again");
+  EXPECT_EQ(line["collections"][1], "c0") << "a name that is repeated takes the place of no other one";
+  EXPECT_EQ(line["collections_left_out"], 2);
+}
+
 TEST_F(AuditFileTest, AFileThatOthersReadIsRefused) {
   ASSERT_TRUE(WriteFileAtomically(path_, "").ok());
   ASSERT_EQ(chmod(path_.c_str(), 0644), 0);

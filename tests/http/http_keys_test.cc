@@ -10,6 +10,7 @@
 #include "grpcpp/create_channel.h"
 #include "gtest/gtest.h"
 #include "lightcone/v1/generations.grpc.pb.h"
+#include "lightcone/v1/snapshots.grpc.pb.h"
 #include "nlohmann/json.hpp"
 #include "server/app/log.h"
 #include "server/app/serve.h"
@@ -391,6 +392,51 @@ TEST_F(HttpKeys, CallsOfOperatorsOnBothPortsAreInTheAuditFileBeforeTheirAnswers)
   Start();
   Ask("GET", "/metrics", headers + "viewer-key\r\n");
   EXPECT_EQ(lines().back(), "viewer GET /metrics  200 r1");
+}
+
+TEST_F(HttpKeys, TheAuditFileNamesEveryCollectionThatASnapshotOrARestoreReads) {
+  config_.audit.file = folder_ / "audit.jsonl";
+  Write(LineOfKey("owner", auth::kAdmin));
+  Start();
+  const auto stub =
+      v1::Snapshots::NewStub(grpc::CreateChannel(server_->bound().grpc, grpc::InsecureChannelCredentials()));
+  const auto last_line = [this] {
+    std::istringstream text(ReadFile(config_.audit.file, 1 << 20).value_or(""));
+    std::string last;
+    for (std::string line; std::getline(text, line);) last = line;
+    return json::parse(last, nullptr, false);
+  };
+  const auto restore = [&](const std::string& name) {
+    grpc::ClientContext context;
+    context.AddMetadata("api-key", "owner-key");
+    v1::RestoreCollectionRequest request;
+    v1::RestoreCollectionResponse response;
+    request.set_snapshot("monday");
+    request.set_collection("salaries");
+    request.set_name(name);
+    EXPECT_TRUE(stub->RestoreCollection(&context, request, &response).ok());
+    return last_line();
+  };
+  const json renamed = restore("shop-2"), same = restore("");
+  EXPECT_EQ(renamed["collection"], "shop-2");
+  EXPECT_EQ(renamed["source"], "salaries");
+  EXPECT_FALSE(renamed.contains("collections"));
+  EXPECT_EQ(same["collection"], "salaries");
+  EXPECT_EQ(same["source"], "salaries");
+
+  const auto create = [&](const std::vector<std::string>& collections) {
+    grpc::ClientContext context;
+    context.AddMetadata("api-key", "owner-key");
+    v1::CreateSnapshotRequest request;
+    v1::CreateSnapshotResponse response;
+    for (const std::string& name : collections) request.add_collections(name);
+    EXPECT_TRUE(stub->CreateSnapshot(&context, request, &response).ok());
+    return last_line();
+  };
+  const json chosen = create({"shop-1", "other-1", "shop-1"});
+  EXPECT_EQ(chosen["collections"], json::array({"other-1", "shop-1"}));
+  EXPECT_FALSE(chosen.contains("source"));
+  EXPECT_FALSE(create({}).contains("collections")) << "the whole server";
 }
 
 }  // namespace
