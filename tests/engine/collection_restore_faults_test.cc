@@ -110,6 +110,36 @@ TEST_F(CollectionRestoreTest, OperatorsOfOtherCollectionsDoNotWaitForARestore) {
   ExpectNoStrays("three collections");
 }
 
+TEST_F(CollectionRestoreTest, ASecondSnapshotIsRefusedAtOnceAndAnEarlierRequestIsAnswered) {
+  MakeSmallWorld();
+  engine_.reset();
+  Watch watch;
+  std::unique_ptr<Engine> watched;
+  bool asked = false;
+  // In the thread that makes the first snapshot: a call that waited would wait for ever.
+  watch.growth = [&](int) {
+    if (std::exchange(asked, true)) return absl::OkStatus();
+    for (const CreateSnapshotCall& call : {CreateSnapshotCall{"second"}, {"", "request-2"}}) {
+      const auto second = watched->snapshots().Create(call, {});
+      EXPECT_TRUE(Fails(second, Code::kResourceExhausted, {"another snapshot is being made"}));
+      EXPECT_TRUE(RetryAfterOf(second.status()).has_value());
+    }
+    const auto earlier = watched->snapshots().Create({"earlier", "request-1"}, {});
+    EXPECT_TRUE(earlier.ok()) << earlier.status();
+    return absl::OkStatus();
+  };
+  watched = OpenWatched(folder_.path(), &watch);
+  ASSERT_NE(watched, nullptr);
+  ASSERT_TRUE(watched->snapshots().Create({"earlier", "request-1"}, {}).ok());
+  watch.armed = true;
+  const auto made = watched->snapshots().Create({"first", "request-2"}, {});
+  watch.armed = false;
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE(asked);
+  EXPECT_EQ(watched->snapshots().Create({"first", "request-2"}, {})->manifest.name, "first");
+  EXPECT_TRUE(watched->snapshots().Create({"second"}, {}).ok()) << "the lock is free again";
+}
+
 TEST_F(CollectionRestoreTest, TheRoomForAllRowsIsAskedBeforeANumberIsTaken) {
   MakeSmallWorld();
   engine_.reset();

@@ -74,8 +74,9 @@ class Snapshots {
   // before other calls; without it the defaults hold.
   virtual absl::Status Start(const BackupOptions& options) = 0;
   // ALREADY_EXISTS for a name in use, and for a request id of another content; FAILED_PRECONDITION while this name is
-  // being worked on; NOT_FOUND for a collection that is not there; RESOURCE_EXHAUSTED on a full disk. Of chosen
-  // collections, a damaged row is DATA_LOSS.
+  // being worked on; NOT_FOUND for a collection that is not there; RESOURCE_EXHAUSTED on a full disk, and at once, with
+  // a time of the next try, while another snapshot is made; ABORTED when a collection or an encoder of the snapshot
+  // went away meanwhile; CANCELLED. Of chosen collections, a damaged row is DATA_LOSS.
   virtual absl::StatusOr<SnapshotStatus> Create(const CreateSnapshotCall& call, const CallContext& context) = 0;
   // Searches and writes go on meanwhile; one restore at a time. The collection is there as a whole or not at all,
   // whatever ends the call or the process. ALREADY_EXISTS for a name in use, also of an alias; NOT_FOUND for a snapshot

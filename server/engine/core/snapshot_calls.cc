@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr int kScheduleNice = 10;  // searches and writes come first
 constexpr absl::Duration kRetryPause = absl::Minutes(1);
-constexpr absl::Duration kRestoreRetry = absl::Seconds(10);  // pause before a restore that met another is tried again
+constexpr absl::Duration kCallRetry = absl::Seconds(10);  // pause before a call that met another of its kind
 
 std::function<bool()> GivenUp(const Context& engine, const CallContext& context) {
   return [&engine, &context] {
@@ -157,7 +157,8 @@ std::string SnapshotCalls::FreeName(std::string_view prefix) const {
   return name;
 }
 
-absl::StatusOr<SnapshotStatus> SnapshotCalls::Create(const CreateSnapshotCall& call, const CallContext& context) {
+absl::StatusOr<SnapshotStatus> SnapshotCalls::Create(const CreateSnapshotCall& call,
+                                                     const CallContext& context) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (!call.name.empty()) LC_RETURN_IF_ERROR(CheckSnapshotName(call.name));
   SnapshotManifest manifest;
   manifest.name = call.name;
@@ -166,6 +167,14 @@ absl::StatusOr<SnapshotStatus> SnapshotCalls::Create(const CreateSnapshotCall& c
     manifest.asked = AskedSnapshot{.name = call.name, .collections = call.collections};
     std::sort(manifest.asked->collections.begin(), manifest.asked->collections.end());
   }
+  if (GivenUp(context_, context)()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
+  LC_ASSIGN_OR_RETURN(std::optional<SnapshotStatus> earlier, FindEarlier(manifest));
+  if (earlier) return *std::move(earlier);
+  // Whoever waited here would keep a thread from the calls that others wait for.
+  if (!making_mu_.TryLock()) {
+    return WithRetryAfter(ResourceExhausted("another snapshot is being made; try again later"), kCallRetry);
+  }
+  const absl::Cleanup unlock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { making_mu_.Unlock(); };
   return Make(std::move(manifest), call.collections, context);
 }
 
@@ -178,7 +187,7 @@ absl::StatusOr<RestoredCollection> SnapshotCalls::RestoreCollection(
   if (earlier) return *std::move(earlier);
   // Whoever waited here would keep a thread from the calls that others wait for.
   if (!restoring_mu_.TryLock()) {
-    return WithRetryAfter(ResourceExhausted("another collection is being restored; try again later"), kRestoreRetry);
+    return WithRetryAfter(ResourceExhausted("another collection is being restored; try again later"), kCallRetry);
   }
   const absl::Cleanup unlock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { restoring_mu_.Unlock(); };
   return RestoreAlone(restore, call, context);
@@ -202,8 +211,7 @@ absl::StatusOr<RestoredCollection> SnapshotCalls::RestoreAlone(CollectionRestore
 absl::StatusOr<SnapshotStatus> SnapshotCalls::Make(SnapshotManifest manifest,
                                                    const std::vector<std::string>& collections,
                                                    const CallContext& context) {
-  absl::MutexLock making(&making_mu_);
-  if (GivenUp(context_, context)()) return MakeStatus(absl::StatusCode::kCancelled, "nobody waits for it any more");
+  // The same request may have ended since Create looked for it.
   LC_ASSIGN_OR_RETURN(std::optional<SnapshotStatus> earlier, FindEarlier(manifest));
   if (earlier) return *std::move(earlier);
   std::set<uint32_t> chosen;
@@ -305,6 +313,14 @@ SnapshotFigures SnapshotCalls::Figures() {
   return figures_;
 }
 
+absl::StatusOr<SnapshotStatus> SnapshotCalls::MakeScheduled() {
+  SnapshotManifest manifest;
+  manifest.scheduled = true;
+  absl::MutexLock making(&making_mu_);
+  if (context_.ending.load()) return MakeStatus(absl::StatusCode::kCancelled, "the server ends");
+  return Make(std::move(manifest), {}, {});
+}
+
 absl::Duration SnapshotCalls::RunSchedule() {
   absl::Time newest = absl::InfinitePast();
   const absl::Time now = absl::Now();
@@ -318,9 +334,7 @@ absl::Duration SnapshotCalls::RunSchedule() {
   }
   const absl::Duration age = now - newest;
   if (age < options_.every) return options_.every - age;
-  SnapshotManifest manifest;
-  manifest.scheduled = true;
-  const absl::StatusOr<SnapshotStatus> made = Make(std::move(manifest), {}, {});
+  const absl::StatusOr<SnapshotStatus> made = MakeScheduled();
   absl::Status status = made.status();
   if (status.ok()) status = Verify(made->manifest.name, {}).status();
   if (status.ok()) status = DropOld(made->manifest.name);

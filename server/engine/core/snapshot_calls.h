@@ -42,7 +42,9 @@ class SnapshotCalls final : public Snapshots {
 
   // Of the collections, by name or alias; of none: of the whole server.
   absl::StatusOr<SnapshotStatus> Make(SnapshotManifest manifest, const std::vector<std::string>& collections,
-                                      const CallContext& context);
+                                      const CallContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(making_mu_);
+  // Waits for the snapshot that a call makes, and then makes one for the schedule.
+  absl::StatusOr<SnapshotStatus> MakeScheduled();
   // The snapshot that the same request made before. nullopt: the request is new, or has no id. ALREADY_EXISTS where the
   // id belongs to a request with another content.
   absl::StatusOr<std::optional<SnapshotStatus>> FindEarlier(const SnapshotManifest& asking) const;
@@ -68,7 +70,7 @@ class SnapshotCalls final : public Snapshots {
   BackupOptions options_;  // set by Start
   SnapshotShelf shelf_;    // set by Start
 
-  absl::Mutex making_mu_;     // one snapshot is made at a time
+  absl::Mutex making_mu_;     // one snapshot is made at a time; only the schedule waits for it
   absl::Mutex marking_mu_;    // one is marked as verified at a time
   absl::Mutex restoring_mu_;  // one collection is restored at a time; nobody waits for it
   absl::Mutex mu_;
