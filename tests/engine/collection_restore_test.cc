@@ -334,6 +334,25 @@ TEST_F(CollectionRestoreTest, ASnapshotOfChosenCollectionsHasNoByteOfTheOthers) 
   ExpectNoStrays("two collections");
 }
 
+TEST_F(CollectionRestoreTest, ASnapshotOfARestoredCopyDoesNotNameWhatItWasRestoredFrom) {
+  MakeSmallWorld();
+  CreateCollectionCall source;
+  source.name = "Hd6Vb1sQx8NcUe3JyRfA";
+  ASSERT_TRUE(engine_->CreateCollection(source).ok());
+  Make({kMarker});
+  const RestoreCollectionCall call = {
+      .request_id = "request-1", .snapshot = kMarker, .collection = source.name, .name = "copy"};
+  ASSERT_TRUE(engine_->snapshots().RestoreCollection(call, {}).ok());
+  EXPECT_TRUE(HasText(Make({"everything"}).folder, kMarker)) << "else this test could not fail";
+  const SnapshotStatus part = Make({"part", "", {"copy"}});
+  ASSERT_EQ(part.manifest.collections.size(), 1u);
+  EXPECT_FALSE(HasText(part.folder, kMarker));
+  EXPECT_FALSE(HasText(part.folder, source.name));
+  const auto repeated = engine_->snapshots().RestoreCollection(call, {});
+  ASSERT_TRUE(repeated.ok()) << repeated.status() << ": the server itself knows the request";
+  EXPECT_EQ(repeated->name, "copy");
+}
+
 TEST_F(CollectionRestoreTest, ASnapshotOfChosenCollectionsCopiesTheStoreOnTheDataDiskAndNoOtherEncoder) {
   MakeSmallWorld();
   CreateCollectionCall other;

@@ -50,7 +50,7 @@ CollectionRestore::CollectionRestore(Context& context, BackfillCalls& backfills,
       given_up_(std::move(given_up)) {}
 
 OperatorRequest CollectionRestore::Request() const {
-  return {call_.request_id, "RestoreCollection", StrCat(call_.snapshot, "|", call_.collection, "|", name_)};
+  return {call_.request_id, kRestoreMethod, StrCat(call_.snapshot, "|", call_.collection, "|", name_)};
 }
 
 absl::Status CollectionRestore::CheckWanted() const {

@@ -87,7 +87,7 @@ bool MayLackMeta(std::string_view key) {
 }
 
 // Whether a row of table kMeta belongs to the server or to one of the collections. What CopyCollectionRows copies, what
-// tells of a drop and the next number are not kept.
+// tells of a drop and the next number are not kept, nor is a request that restored a collection: it names another one.
 absl::StatusOr<bool> KeepsMeta(const std::set<uint32_t>& numbers, std::string_view key, std::string_view value) {
   if (key == keys::Meta(kClockName)) return true;
   if (key.starts_with(keys::CollectionName(""))) {
@@ -96,7 +96,7 @@ absl::StatusOr<bool> KeepsMeta(const std::set<uint32_t>& numbers, std::string_vi
   }
   if (key.starts_with(keys::Meta(kRequestPrefix))) {
     LC_ASSIGN_OR_RETURN(const RequestRecord request, DecodeRequest(value));
-    return numbers.contains(request.collection);
+    return numbers.contains(request.collection) && request.method != kRestoreMethod;
   }
   const auto audit = ParseAuditKey(key);
   return audit && numbers.contains(audit->second);

@@ -7,12 +7,17 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "store/store.h"
 
 namespace lightcone::server {
+
+// Method in the records of requests that restored a collection. Such a record names a snapshot and the collection in
+// it.
+inline constexpr std::string_view kRestoreMethod = "RestoreCollection";
 
 // Asked before each batch of about `bytes` is written. Its error ends the copying.
 using CheckBatch = std::function<absl::Status(uint64_t bytes)>;
@@ -29,8 +34,8 @@ absl::StatusOr<uint64_t> CountCollectionBytes(const Store& from, uint32_t number
 
 // Makes a store in `folder`, which must not exist, of the chosen collections of `from` and of what is the server's.
 // Numbers stay, and new collections get numbers above them. Damaged rows of requests, jobs and the audit log are left
-// out. Durable. ABORTED when a collection of these numbers is gone; else as CopyCollectionRows. REQUIRES: `numbers` is
-// not empty.
+// out, and so are the requests that restored a collection: they name collections of other snapshots. Durable. ABORTED
+// when a collection of these numbers is gone; else as CopyCollectionRows. REQUIRES: `numbers` is not empty.
 absl::Status WriteChosenStore(const Store& from, const std::set<uint32_t>& numbers, const std::string& folder,
                               const StoreOptions& options, const CheckBatch& check);
 
