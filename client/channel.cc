@@ -150,6 +150,13 @@ absl::Duration Backoff::Next(absl::Time deadline) {
   return absl::Now() + pause < deadline ? pause : absl::Seconds(-1);
 }
 
+absl::Duration Backoff::NextAfter(absl::Duration after, absl::Time deadline) const {
+  if (retries_max_ == 0) return absl::Seconds(-1);
+  static thread_local absl::BitGen random;
+  const absl::Duration pause = std::max(after, options_.backoff_first) * absl::Uniform(random, 1.0, 1.25);
+  return absl::Now() + pause < deadline ? pause : absl::Seconds(-1);
+}
+
 void Backoff::Reset() {
   retries_ = 0;
   pause_ = options_.backoff_first;
@@ -160,6 +167,18 @@ bool PauseBeforeRetry(absl::Time deadline, Backoff* backoff) {
   if (pause < absl::ZeroDuration()) return false;
   absl::SleepFor(pause);
   return true;
+}
+
+bool PauseBeforeRetry(const absl::Status& status, RetryOn on, absl::Time deadline, Backoff* backoff) {
+  const std::optional<absl::Duration> after = RetryAfterOf(status);
+  const bool others = on == RetryOn::kAbsenceAndOthers;
+  if (others && after && absl::IsResourceExhausted(status)) {
+    const absl::Duration pause = backoff->NextAfter(*after, deadline);
+    if (pause < absl::ZeroDuration()) return false;
+    absl::SleepFor(pause);
+    return true;
+  }
+  return (MayRetry(status) || (others && absl::IsAborted(status))) && PauseBeforeRetry(deadline, backoff);
 }
 
 }  // namespace lightcone::client

@@ -56,6 +56,9 @@ class Backoff {
 
   // Pause before the next try; negative when no try is left, or none would begin before `deadline`.
   absl::Duration Next(absl::Time deadline);
+  // A pause of `after` and a random part of it more, which counts as no retry; negative when no retries are allowed, or
+  // the next try would not begin before `deadline`.
+  absl::Duration NextAfter(absl::Duration after, absl::Time deadline) const;
   // After progress: the next failure begins with the first pause again.
   void Reset();
 
@@ -69,11 +72,22 @@ class Backoff {
 // Pauses in this thread as Backoff::Next says; false when there is no further try.
 bool PauseBeforeRetry(absl::Time deadline, Backoff* backoff);
 
+// After which errors a call is made again.
+enum class RetryOn {
+  kAbsence,           // those of MayRetry
+  kAbsenceAndOthers,  // and those of a call that others are in the way of; the request must have a request_id
+};
+
+// Pauses in this thread before a call that ended with `status` is made again; false when it may not be, or there is no
+// time. A server that names the time of the next try gets the try after that time, as often as it takes: such a refusal
+// does not count as one of the retries. With no retries allowed, there is no such try either.
+bool PauseBeforeRetry(const absl::Status& status, RetryOn on, absl::Time deadline, Backoff* backoff);
+
 // One unary call with its deadline and retries.
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> CallWithRetries(const ClientOptions& options, const CallOptions& call, Stub* stub,
                                          grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                                         const Request& request) {
+                                         const Request& request, RetryOn on = RetryOn::kAbsence) {
   const absl::Time deadline = DeadlineOf(options, call.timeout);
   Backoff backoff(options, call.retries_max);
   for (;;) {
@@ -82,7 +96,7 @@ absl::StatusOr<Response> CallWithRetries(const ClientOptions& options, const Cal
     Response response;
     const absl::Status status = FromGrpc((stub->*method)(&context, request, &response));
     if (status.ok()) return response;
-    if (!MayRetry(status) || !PauseBeforeRetry(deadline, &backoff)) return status;
+    if (!PauseBeforeRetry(status, on, deadline, &backoff)) return status;
   }
 }
 

@@ -17,7 +17,8 @@
 //     cannot know whether the lost call reached the server. Set it where one writer owns its ids (a bulk load);
 //   - operator calls (collections, generations): safe because of their request_id, which is generated when empty and
 //     stays the same over the retries of a call.
-// RESOURCE_EXHAUSTED (overload) is not retried here: the server asks for less, and the application decides how.
+// RESOURCE_EXHAUSTED (overload) is not retried here: the server asks for less, and the application decides how. Only
+// SnapshotClient (client/snapshots.h) waits for its turn.
 //
 // Threads: every method of Client is safe concurrently. A stream or cursor belongs to one thread at a time and must not
 // outlive its client.

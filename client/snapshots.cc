@@ -63,7 +63,8 @@ Answer<v1::CreateSnapshotResponse> SnapshotClient::Create(const v1::CreateSnapsh
                                                           const CallOptions& call) {
   v1::CreateSnapshotRequest copy = request;
   if (copy.request_id().empty()) copy.set_request_id(NewRequestId());
-  return CallWithRetries(impl_->shared.options, call, impl_->stub.get(), &v1::Snapshots::Stub::CreateSnapshot, copy);
+  return CallWithRetries(impl_->shared.options, call, impl_->stub.get(), &v1::Snapshots::Stub::CreateSnapshot, copy,
+                         RetryOn::kAbsenceAndOthers);
 }
 
 Answer<v1::ListSnapshotsResponse> SnapshotClient::List(const CallOptions& call) {
@@ -90,7 +91,8 @@ Answer<v1::RestoreCollectionResponse> SnapshotClient::RestoreCollection(const v1
                                                                         const CallOptions& call) {
   v1::RestoreCollectionRequest copy = request;
   if (copy.request_id().empty()) copy.set_request_id(NewRequestId());
-  return CallWithRetries(impl_->shared.options, call, impl_->stub.get(), &v1::Snapshots::Stub::RestoreCollection, copy);
+  return CallWithRetries(impl_->shared.options, call, impl_->stub.get(), &v1::Snapshots::Stub::RestoreCollection, copy,
+                         RetryOn::kAbsenceAndOthers);
 }
 
 absl::Status SnapshotClient::Download(const std::string& name, const std::string& file,

@@ -1,5 +1,7 @@
 // Snapshots of a server: made, listed, verified, carried to and from files, and single collections brought back.
-// Errors and retries as client/client.h. Threads: every method is safe concurrently.
+// Errors and retries as client/client.h. Create and RestoreCollection are also tried again where another call is in the
+// way: after ABORTED, as after UNAVAILABLE; after RESOURCE_EXHAUSTED with a time of the next try, until the deadline
+// allows none. Threads: every method is safe concurrently.
 #pragma once
 
 #include <functional>

@@ -4,20 +4,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <thread>
 
 #include "base/retry_after.h"
 #include "base/status.h"
 #include "client/scroll_cursor.h"
+#include "client/snapshots.h"
 #include "client/upsert_stream.h"
 #include "google/protobuf/any.pb.h"
+#include "google/protobuf/duration.pb.h"
 #include "tests/client/scripted_server.h"
 #include "tests/support/tcp_relay.h"
 
 namespace lightcone::client {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -33,6 +37,25 @@ std::unique_ptr<Client> ClientOf(const std::string& address, int retries = 4, bo
   options.backoff_first = absl::Milliseconds(1);
   options.backoff_max = absl::Milliseconds(5);
   return Client::Connect(options).value();
+}
+
+std::unique_ptr<SnapshotClient> SnapshotsOf(const std::string& address, int retries) {
+  return SnapshotClient::Connect(ClientOf(address, retries)->options()).value();
+}
+
+// RESOURCE_EXHAUSTED with a google.rpc.RetryInfo, as a google.rpc.Status has it.
+grpc::Status BusyFor(int64_t seconds, int32_t nanos) {
+  const auto field = [](char tag, const std::string& bytes) {
+    EXPECT_LT(bytes.size(), 128u);
+    return std::string(1, tag) + static_cast<char>(bytes.size()) + bytes;
+  };
+  google::protobuf::Duration delay;
+  delay.set_seconds(seconds);
+  delay.set_nanos(nanos);
+  google::protobuf::Any any;
+  any.set_type_url("type.googleapis.com/google.rpc.RetryInfo");
+  any.set_value(field('\x0a', delay.SerializeAsString()));
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "overloaded", "\x08\x08" + field('\x1a', any.SerializeAsString())};
 }
 
 TEST(ClientOptions, NamesTheFieldThatIsNotAllowed) {
@@ -111,6 +134,38 @@ TEST(Retries, OfAnOperatorCallKeepItsRequestId) {
   EXPECT_EQ(ids[3], "mine");
 }
 
+TEST(Retries, ARestoreAndASnapshotThatMeetAnotherCallAreTriedUntilTheirTurn) {
+  const grpc::Status ended(grpc::StatusCode::ABORTED, "the same request ended meanwhile");
+  const grpc::Status busy = BusyFor(0, 1'000'000);
+  const auto restore = [](SnapshotClient& client) { return client.RestoreCollection({}).status(); };
+  const auto create = [](SnapshotClient& client) { return client.Create({}).status(); };
+  for (const std::function<absl::Status(SnapshotClient&)>& call : {std::function(restore), std::function(create)}) {
+    ScriptedServer server;
+    server.Script({kAway, busy, busy, busy, ended, busy, busy});
+    const absl::Status status = call(*SnapshotsOf(server.address(), /*retries=*/2));
+    EXPECT_TRUE(status.ok()) << status << ": a refusal with a time is no retry";
+    EXPECT_EQ(server.calls(), 8);
+    const std::vector<std::string> ids = server.request_ids();
+    EXPECT_THAT(ids, Each(SizeIs(32)));
+    EXPECT_THAT(ids, Each(ids.front())) << "a retry is the same call";
+  }
+}
+
+TEST(Retries, ARestoreGivesUpWithoutATimeOfTheNextTryAndWithoutTimeForIt) {
+  const auto calls_after = [](const grpc::Status& status, int retries) {
+    ScriptedServer server;
+    server.Script({status, status, status});
+    const absl::Status ended = SnapshotsOf(server.address(), retries)->RestoreCollection({}).status();
+    EXPECT_EQ(static_cast<int>(ended.code()), static_cast<int>(status.error_code()));
+    return server.calls();
+  };
+  EXPECT_EQ(calls_after(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the disk is full"), 4), 1);
+  EXPECT_EQ(calls_after(BusyFor(3'600, 0), 4), 1) << "the deadline comes first";
+  EXPECT_EQ(calls_after(BusyFor(0, 1'000'000), 0), 1) << "retries are off";
+  EXPECT_EQ(calls_after(grpc::Status(grpc::StatusCode::ABORTED, "repeat the call"), 2), 3);
+  EXPECT_EQ(calls_after(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "no"), 4), 1);
+}
+
 TEST(Deadlines, OneThatIsOverSaysSo) {
   ScriptedServer server;
   const auto answer = ClientOf(server.address())->Count({}, {.timeout = absl::Milliseconds(-1)});
@@ -165,14 +220,8 @@ TEST(Errors, CarryTheFieldTheValueAndWhatIsAllowed) {
 }
 
 TEST(Errors, CarryTheTimeAfterWhichToRetry) {
-  google::protobuf::Any any;
-  any.set_type_url("type.googleapis.com/google.rpc.RetryInfo");
-  any.set_value(std::string("\x0a\x08\x08\x02\x10\x80\xca\xb5\xee\x01", 10));  // 2 s and 500,000,000 ns
-  const std::string bytes = any.SerializeAsString();
-  ASSERT_LT(bytes.size(), 128u);
   ScriptedServer server;
-  const std::string details = std::string("\x08\x08\x1a", 3) + static_cast<char>(bytes.size()) + bytes;
-  server.Script({grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "overloaded", details)});
+  server.Script({BusyFor(2, 500'000'000)});
   const absl::Status status = ClientOf(server.address())->Count({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(RetryAfterOf(status), absl::Milliseconds(2'500));

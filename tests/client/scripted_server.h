@@ -1,4 +1,5 @@
-// A Retrieval and Collections service on loopback that answers as a test tells it to: it fails, breaks streams, counts.
+// A Retrieval, Collections and Snapshots service on loopback that answers as a test tells it to: it fails, breaks
+// streams, counts.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -16,10 +17,11 @@
 #include "base/strings.h"
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
+#include "lightcone/v1/snapshots.grpc.pb.h"
 
 namespace lightcone::client {
 
-class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Service {
+class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Service, public v1::Snapshots::Service {
  public:
   ScriptedServer() { Start("127.0.0.1:0"); }
   ~ScriptedServer() override { Stop(); }
@@ -76,10 +78,17 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
     return Next();
   }
   grpc::Status Drop(grpc::ServerContext*, const v1::DropRequest* request, v1::DropResponse*) override {
-    {
-      absl::MutexLock lock(&mutex_);
-      request_ids_.push_back(request->request_id());
-    }
+    Note(request->request_id());
+    return Next();
+  }
+  grpc::Status CreateSnapshot(grpc::ServerContext*, const v1::CreateSnapshotRequest* request,
+                              v1::CreateSnapshotResponse*) override {
+    Note(request->request_id());
+    return Next();
+  }
+  grpc::Status RestoreCollection(grpc::ServerContext*, const v1::RestoreCollectionRequest* request,
+                                 v1::RestoreCollectionResponse*) override {
+    Note(request->request_id());
     return Next();
   }
   grpc::Status List(grpc::ServerContext*, const v1::CollectionsListRequest* request,
@@ -144,8 +153,14 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(static_cast<v1::Retrieval::Service*>(this));
     builder.RegisterService(static_cast<v1::Collections::Service*>(this));
+    builder.RegisterService(static_cast<v1::Snapshots::Service*>(this));
     server_ = builder.BuildAndStart();
     address_ = StrCat("127.0.0.1:", port);
+  }
+
+  void Note(const std::string& request_id) {
+    absl::MutexLock lock(&mutex_);
+    request_ids_.push_back(request_id);
   }
 
   grpc::Status Next() {
