@@ -173,13 +173,16 @@ TEST_F(AccessTest, AKeyTravelsAsApiKeyOrAsBearer) {
             grpc::UNAUTHENTICATED);
 }
 
+// The collections "mine-1" and "theirs", each with an alias of its own, and an alias of "theirs" that is named as mine.
+std::optional<std::string> ResolveAliases(const std::string& name) {
+  if (name == "mine-live") return "mine-1";
+  if (name == "theirs-live" || name == "mine-trap" || name == "theirs") return "theirs";
+  if (name == "mine-1") return name;
+  return std::nullopt;
+}
+
 TEST_F(AccessTest, ForeignCollectionsLookAlikeWhetherTheyExistOrNot) {
-  engine_.on_resolve = [](const std::string& name) -> std::optional<std::string> {
-    if (name == "mine-live") return "mine-1";
-    if (name == "theirs-live" || name == "mine-trap" || name == "theirs") return "theirs";
-    if (name == "mine-1") return name;
-    return std::nullopt;
-  };
+  engine_.on_resolve = &ResolveAliases;
   Serve(KeyLine("mine", auth::kAdmin, {"mine-*"}));
   const auto get = [&](const std::string& name) { return Call("Collections/Get", name, "mine-key").status; };
   EXPECT_TRUE(get("mine-1").ok());
@@ -196,7 +199,7 @@ TEST_F(AccessTest, ForeignCollectionsLookAlikeWhetherTheyExistOrNot) {
 }
 
 TEST_F(AccessTest, ARestoreNeedsThePermissionForItsSourceAndForItsNewName) {
-  engine_.on_resolve = [](const std::string&) -> std::optional<std::string> { return std::nullopt; };
+  engine_.on_resolve = &ResolveAliases;
   Serve(KeyLine("mine", auth::kAdmin, {"mine-*"}));
   const auto restore = [&](const std::string& source, const std::string& name) {
     v1::RestoreCollectionRequest request;
@@ -211,6 +214,10 @@ TEST_F(AccessTest, ARestoreNeedsThePermissionForItsSourceAndForItsNewName) {
   EXPECT_EQ(restore("theirs", "mine-2"), grpc::PERMISSION_DENIED);
   EXPECT_EQ(restore("mine-1", "theirs"), grpc::PERMISSION_DENIED);
   EXPECT_EQ(restore("theirs", ""), grpc::PERMISSION_DENIED);
+  // An alias of others is not taken from them, and a source is a name in the snapshot, no alias of today.
+  EXPECT_EQ(restore("mine-1", "mine-trap"), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(restore("mine-trap", ""), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(restore("mine-trap", "mine-2"), grpc::OK);
 }
 
 TEST_F(AccessTest, ListsLeaveOutWhatTheCallerDoesNotSee) {

@@ -322,6 +322,49 @@ TEST_F(TraceTest, ACallWhoseKeyLacksTheScopeEndsItsTraceWithTheRefusal) {
                                                    "Rest/SearchPoints", "auth"));
 }
 
+TEST(TraceOfRpc, CallsThatAreRefusedTakeHalfOfTheQueueAtMost) {
+  SetUpLog("off", "text");
+  absl::Notification release;
+  StubCollector collector;
+  collector.Queue([&](httplib::Response&) { release.WaitForNotification(); });
+  TracerOptions traced{.endpoint = collector.url()};
+  traced.queue_max = 2;
+  traced.pause = absl::Milliseconds(1);
+  traced.request_time = absl::Hours(1);
+  Tracer tracer(traced);
+  const TemporaryFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "keys", KeyLine("read", auth::kRead, {"mine"})).ok());
+  const auto keys = auth::Keyring::Open({.keys_file = folder / "keys"});
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  FakeEngine engine;
+  RpcOptions options;
+  options.keys = keys->get();
+  options.tracer = &tracer;
+  const auto server = RpcServer::Start(&engine, options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto channel = grpc::CreateChannel((*server)->address(), grpc::InsecureChannelCredentials());
+  const auto call = [&](const std::string& method, const std::string& request = "") {
+    return CallByName(channel, "/lightcone.v1." + method, request, "read-key").status.error_code();
+  };
+  const auto lost = [&] { return tracer.figures().dropped_total[static_cast<size_t>(SpanLoss::kQueueFull)]; };
+  EXPECT_EQ(call("Collections/List"), grpc::OK);
+  collector.AwaitRequests(1);
+  v1::CountRequest foreign;
+  foreign.set_collection("theirs");
+  EXPECT_EQ(call("Retrieval/Count", foreign.SerializeAsString()), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(lost(), 0u);
+  uint64_t before = 0;  // spans that were lost so far
+  for (const auto& [method, request] : {std::pair<std::string, std::string>("Collections/Drop", ""),
+                                        {"Retrieval/Count", foreign.SerializeAsString()}}) {
+    EXPECT_EQ(call(method, request), grpc::PERMISSION_DENIED) << method;
+    EXPECT_GT(lost(), before) << method;
+    before = lost();
+  }
+  EXPECT_EQ(call("Collections/List"), grpc::OK);
+  EXPECT_EQ(lost(), before) << "a call that worked has its place";
+  release.Notify();
+}
+
 TEST_F(TraceTest, NobodyWithoutAKeySendsSpans) {
   AskForKeys(KeyLine("reader", auth::kRead));
   ServeTraced();

@@ -289,6 +289,27 @@ TEST(Tracer, RefusedCallsTakeHalfTheQueueAndLeaveTheRestToCallsThatWorked) {
   EXPECT_THAT(ends, ElementsAre(Pair("OK", 5), Pair("PERMISSION_DENIED", 5)));
 }
 
+TEST(Tracer, CallsThatAreInvalidOrNameWhatIsNotThereLeaveHalfOfTheQueueToo) {
+  for (const absl::StatusCode idle : {absl::StatusCode::kNotFound, absl::StatusCode::kInvalidArgument}) {
+    absl::Notification release;
+    StubCollector collector;
+    collector.Queue([&](httplib::Response&) { release.WaitForNotification(); });
+    TracerOptions options = OptionsFor(collector);
+    options.queue_max = 2;
+    options.request_time = absl::Hours(1);
+    Tracer tracer(options);
+    MakeCall(&tracer);
+    collector.AwaitRequests(1);
+    for (int i = 0; i < 3; ++i) MakeCall(&tracer, idle, CallStage::kWorked);
+    EXPECT_EQ(Dropped(tracer, SpanLoss::kQueueFull), 2u * 2) << idle;
+    MakeCall(&tracer, absl::StatusCode::kFailedPrecondition, CallStage::kWorked);
+    EXPECT_EQ(Dropped(tracer, SpanLoss::kQueueFull), 2u * 2) << "another error of a call that worked has its place";
+    MakeCall(&tracer);
+    EXPECT_EQ(Dropped(tracer, SpanLoss::kQueueFull), 2u * 3) << "the whole queue is taken";
+    release.Notify();
+  }
+}
+
 TEST(Tracer, SpansBeyondTheBoundOfACallAreCounted) {
   StubCollector collector;
   Tracer tracer(OptionsFor(collector));
