@@ -122,12 +122,13 @@ absl::Status RunRestoreCollection(Context& context, const SnapshotFlags& flags) 
   request.set_name(flags.as);
   LC_ASSIGN_OR_RETURN(const v1::RestoreCollectionResponse restored,
                       client->RestoreCollection(request, context.Waiting()));
-  context.Show({{"collection", restored.name()},
-                {"items", restored.items()},
-                {"sequence", restored.sequence()},
-                {"active_generation", restored.active_generation()}},
-               StrCat("restored collection ", restored.name(), " of snapshot ", flags.name, ": ",
-                      Grouped(restored.items()), " items\n"));
+  context.Show(
+      {{"collection", restored.name()},
+       {"items", restored.items()},
+       {"sequence", restored.sequence()},
+       {"active_generation", restored.active_generation()}},
+      StrCat("restored collection ", flags.collection, " of snapshot ", flags.name,
+             flags.as.empty() ? "" : StrCat(" as ", restored.name()), ": ", Grouped(restored.items()), " items\n"));
   return absl::OkStatus();
 }
 

@@ -43,6 +43,11 @@ TEST_F(SnapshotCommand, OneCollectionIsSnapshotAndComesBackUnderAnotherName) {
   EXPECT_EQ(restored.json()["items"], 1);
   EXPECT_EQ(restored.json()["active_generation"], 1);
   EXPECT_EQ(RunJson({"count", "films-2"}).json()["count"], 1);
+  EXPECT_EQ(Run({"snapshot", "restore", "monday", "films", "--as", "films-3"}).out,
+            "restored collection films of snapshot monday as films-3: 1 items\n");
+  ASSERT_EQ(Run({"collection", "drop", "films", "--yes"}).exit_code, 0);
+  EXPECT_EQ(Run({"snapshot", "restore", "monday", "films"}).out,
+            "restored collection films of snapshot monday: 1 items\n");
   EXPECT_EQ(Run({"snapshot", "restore", "monday", "songs", "--as", "songs-2"}).exit_code, 3)
       << "the snapshot does not hold it";
 }
