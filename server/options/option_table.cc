@@ -324,7 +324,10 @@ void AddForeignCode(std::vector<Option>* out) {
   out->push_back(Choice(
       "encoder.uploads", [](const ServerConfig& c) { return c.engine.encoder_uploads ? "allow" : "refuse"; },
       [](ServerConfig& c, const std::string& v) { c.engine.encoder_uploads = v == "allow"; }, {"allow", "refuse"},
-      {"", "Whether Register may bring an encoder's file. TorchScript is code, which runs locked in (encoder.sandbox).",
+      {"",
+       "Whether callers may bring the file of an encoder: by Register, or in an uploaded snapshot of which a "
+       "collection "
+       "is restored. TorchScript is code, which runs locked in (encoder.sandbox).",
        "refuse where models come from this server's trainings, or callers send vectors."}));
   AddEndpointOptions(out);
   Option folders = Text(

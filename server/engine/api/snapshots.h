@@ -83,7 +83,8 @@ class Snapshots {
   // or a collection that is not there; DATA_LOSS for damage, which is looked for before anything is written;
   // RESOURCE_EXHAUSTED where the disk has too little room, or the memory for the index, and at once, with a time of the
   // next try, while another collection is restored; FAILED_PRECONDITION for an encoder of an uploaded snapshot where
-  // EngineOptions::encoder_uploads is false; CANCELLED. The aliases and the jobs of the collection stay behind.
+  // EngineOptions::encoder_uploads is false, and while the snapshot is in use; ABORTED when the same request ended
+  // meanwhile: the call again has its answer; CANCELLED. The aliases and the jobs of the collection stay behind.
   virtual absl::StatusOr<RestoredCollection> RestoreCollection(const RestoreCollectionCall& call,
                                                                const CallContext& context) = 0;
   virtual absl::StatusOr<std::vector<SnapshotStatus>> List() = 0;
