@@ -3,7 +3,7 @@
 # Run it as root on a Debian 12 with podman, podman-compose, debootstrap, curl, openssl and python3-yaml. No image
 # registry is needed: the base is made by debootstrap, Prometheus comes from Debian. Grafana is in no package, so its
 # service is started only where GRAFANA_IMAGE names an image. Images and containers lie in a store of their own, which
-# is removed at the end, or kept in LIGHTCONE_CONTAINERS_STORE.
+# is removed at the end, or kept in LIGHTCONE_CONTAINERS_STORE: a folder that is missing, empty, or of an earlier run.
 #   containers.sh BUILD             BUILD/bin/lightcone is the client, and the whole Dockerfile is built
 #   containers.sh BUILD --programs  the image holds the programs of BUILD: only its last stage is built
 set -euo pipefail
@@ -35,6 +35,13 @@ if [ -d /sys/fs/cgroup/unified ] && [ -z "${LIGHTCONE_OWN_MOUNTS:-}" ]; then
 fi
 work=$(mktemp -d /var/tmp/lightcone-containers.XXXXXX)
 store=${LIGHTCONE_CONTAINERS_STORE:-$work/store}
+own="lightcone-containers-store" # a file in each store that this script made
+if [ -n "$(ls -A "$store" 2>/dev/null)" ] && [ ! -e "$store/$own" ]; then
+  rmdir "$work"
+  fail "LIGHTCONE_CONTAINERS_STORE is '$store'; allowed: a folder that is missing, empty, or made by this script"
+fi
+mkdir -p "$store"
+touch "$store/$own"
 if [ -n "${LIGHTCONE_OWN_MOUNTS:-}" ]; then one_version; fi
 
 cat >"$work/storage.conf" <<CONF
@@ -58,14 +65,15 @@ export CONTAINERS_CONF=$work/containers.conf CONTAINERS_STORAGE_CONF=$work/stora
 printf '%s\n' "services: {lightcone: {ulimits: {nofile: $(ulimit -Hn), nproc: 4096}}}" >"$work/limits.yml"
 compose=(podman-compose -p lightcone-check -f "$source/deploy/compose/compose.yml" -f "$work/limits.yml")
 
+pod_name="lightcone-check-lightcone"
 clean() {
   "${compose[@]}" down -v >/dev/null 2>&1 || true
   if [ -e "$work/pod.yml" ]; then podman kube down "$work/pod.yml" >/dev/null 2>&1 || true; fi
-  podman pod rm -fa >/dev/null 2>&1 || true
-  podman volume rm -fa >/dev/null 2>&1 || true
-  [ "$store" = "$work/store" ] && podman rmi -fa >/dev/null 2>&1
+  podman pod rm -f --ignore "$pod_name" pod_lightcone-check >/dev/null 2>&1 || true
+  podman volume ls -q --filter name=^lightcone-check | xargs -r podman volume rm -f >/dev/null 2>&1 || true
+  if [ "$store" = "$work/store" ]; then podman rmi -fa >/dev/null 2>&1 || true; fi
   if [ -e "$work/groups" ]; then umount -R /sys/fs/cgroup "$work/groups" 2>/dev/null || true; fi
-  rm -rf --one-file-system "$work"
+  rm -rf --one-file-system "$work" || true
 }
 trap clean EXIT
 
@@ -77,9 +85,12 @@ image() {
 if ! podman image exists docker.io/library/debian:12; then
   mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb (\[[^]]*\] )?([^ ]+) .*/\2/p' \
     /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n1) || true
-  debootstrap --variant=minbase bookworm "$work/root" ${mirror:+"$mirror"} >"$work/log" 2>&1 || fail "debootstrap: $(tail -3 "$work/log")"
-  rm -f "$work/root/etc/apt/sources.list"
-  cp -r /etc/apt/sources.list* /etc/apt/apt.conf.d "$work/root/etc/apt/"
+  mirror=${mirror:-http://deb.debian.org/debian}
+  debootstrap --variant=minbase bookworm "$work/root" "$mirror" >"$work/log" 2>&1 ||
+    fail "debootstrap: $(tail -3 "$work/log")"
+  # Of this machine's sources, some may name keys that the base lacks.
+  echo "deb $mirror bookworm main" >"$work/root/etc/apt/sources.list"
+  cp -r /etc/apt/apt.conf.d "$work/root/etc/apt/"
   tar -C "$work/root" -c . | podman import -q - docker.io/library/debian:12 >/dev/null
   rm -rf --one-file-system "$work/root"
 fi
@@ -168,8 +179,18 @@ http_port=$(free_port)
 python3 "$source/tests/deploy/one_pod.py" "$source/deploy/kubernetes/lightcone.yml" localhost/lightcone:check \
   lightcone-check- "$grpc_port" "$http_port" lightcone-trust="$work/trust" >"$work/pod.yml"
 podman kube play "$work/pod.yml" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
-pod="lightcone-check-lightcone-lightcone"
-wait_for 60 curl -fsS --cacert "$work/trust/tls.crt" "https://127.0.0.1:$http_port/readyz"
+pod="$pod_name-lightcone"
+probed() { # every probe of the manifest, with its own scheme, port and path
+  local scheme port path count=0
+  while read -r scheme port path; do
+    port=${port/#grpc/$grpc_port} port=${port/#http/$http_port}
+    wait_for 60 curl -fsS --cacert "$work/trust/tls.crt" "$scheme://127.0.0.1:$port$path"
+    count=$((count + 1))
+  done <"$work/probes"
+  [ "$count" = 3 ] || fail "the manifest has $count probes; allowed: 3"
+}
+python3 "$source/tests/deploy/one_pod.py" --probes "$source/deploy/kubernetes/lightcone.yml" >"$work/probes"
+probed
 client=("$lightcone" --server "127.0.0.1:$grpc_port" --ca "$work/trust/tls.crt" --api-key-file "$work/key")
 things "${client[@]}"
 search "${client[@]}"
@@ -184,6 +205,6 @@ podman stop -t 60 "$pod" >/dev/null
 code=$(podman inspect --format '{{.State.ExitCode}}' "$pod")
 [ "$code" = 0 ] || fail "the server of the pod ended with status $code"
 podman start "$pod" >/dev/null
-wait_for 60 curl -fsS --cacert "$work/trust/tls.crt" "https://127.0.0.1:$http_port/readyz"
+probed
 search "${client[@]}"
 echo "kube play: a search with key and certificate, and the items are there after a restart"
