@@ -8,6 +8,7 @@
 #include <set>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
 #include "base/json_depth.h"
 #include "base/status.h"
 #include "server/auth/random_text.h"
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kNameBytesMax = 64;
 constexpr size_t kPatternsMax = 100;
-constexpr int kKeysOfANameMax = 2;
+constexpr size_t kKeysOfANameMax = 2;
 
 absl::StatusOr<std::string> TextAt(const Json& line, const char* field) {
   const auto at = line.find(field);
@@ -53,13 +54,29 @@ absl::StatusOr<KeyHash> ParseHash(const std::string& text) {
 }
 
 absl::Status CheckFields(const Json& line) {
-  static const auto* const known =
-      new std::set<std::string>{"name", "sha256", "certificate", "scopes", "collections", "expires"};
+  std::vector<std::string> known = {"name", "sha256", "certificate", "scopes", "collections", "expires"};
+  for (const LimitRow& row : kLimitRows) known.emplace_back(row.name);
   for (const auto& [field, value] : line.items()) {
-    if (known->contains(field)) continue;
-    return InvalidField("field", StrCat("'", field, "'"), "name, sha256, certificate, scopes, collections, expires");
+    if (std::find(known.begin(), known.end(), field) != known.end()) continue;
+    return InvalidField("field", StrCat("'", field, "'"), absl::StrJoin(known, ", "));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<CallLimits> LimitsAt(const Json& line) {
+  CallLimits limits;
+  for (const LimitRow& row : kLimitRows) {
+    const auto at = line.find(std::string(row.name));
+    if (at == line.end()) continue;
+    // What is larger than a signed number holds would become negative.
+    if (!at->is_number_integer() || (at->is_number_unsigned() && at->get<uint64_t>() > INT64_MAX)) {
+      return InvalidField(row.name, StrCat("'", at->dump().substr(0, 40), "'"),
+                          StrCat(row.min, " .. ", row.max, " ", row.unit));
+    }
+    LC_RETURN_IF_ERROR(CheckLimit(row, at->get<int64_t>(), row.name));
+    limits.*row.value = at->get<int64_t>();
+  }
+  return limits;
 }
 
 absl::StatusOr<KeyEntry> ParseLine(const std::string& text) {
@@ -88,6 +105,7 @@ absl::StatusOr<KeyEntry> ParseLine(const std::string& text) {
   if (!expires.empty() && !absl::ParseTime(absl::RFC3339_full, expires, &entry.expires, nullptr)) {
     return InvalidField("expires", StrCat("'", expires, "'"), "a time as 2030-01-31T00:00:00Z");
   }
+  LC_ASSIGN_OR_RETURN(entry.limits, LimitsAt(line));
   LC_RETURN_IF_ERROR(CheckKey(entry));
   return entry;
 }
@@ -116,12 +134,17 @@ absl::Status CheckKey(const KeyEntry& entry) {
   for (const std::string& pattern : entry.grant.collections) {
     LC_RETURN_IF_ERROR(CheckPattern(pattern, "collections"));
   }
+  for (const LimitRow& row : kLimitRows) {
+    if (const int64_t value = entry.limits.*row.value; value != 0) {
+      LC_RETURN_IF_ERROR(CheckLimit(row, value, row.name));
+    }
+  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<KeyEntry>> ParseKeys(std::string_view text) {
   std::vector<KeyEntry> entries;
-  std::map<std::string, int> names;  // lines of each name
+  std::map<std::string, std::vector<CallLimits>> names;  // limits of each line of a name
   std::set<std::string> certificates;
   std::set<KeyHash> hashes;
   for (int number = 1; !text.empty(); ++number) {
@@ -135,10 +158,16 @@ absl::StatusOr<std::vector<KeyEntry>> ParseKeys(std::string_view text) {
     const bool twice = entry->certificate.empty() ? !hashes.insert(entry->hash).second
                                                   : !certificates.insert(entry->certificate).second;
     if (twice) return InvalidArgument(StrCat("line ", number, ": its key or certificate stands in a line before"));
-    if (++names[entry->name] > kKeysOfANameMax) {
+    std::vector<CallLimits>& limits = names[entry->name];
+    limits.push_back(entry->limits);
+    if (limits.size() > kKeysOfANameMax) {
       return Annotate(InvalidField("name", StrCat("'", entry->name, "', for the third time"),
                                    "at most two lines of a name, while a key is replaced"),
                       StrCat("line ", number));
+    }
+    if (limits.back() != limits.front()) {
+      return InvalidArgument(StrCat("line ", number, ": the limits of '", entry->name,
+                                    "' differ from those in its other line; allowed: the same in both"));
     }
     entries.push_back(*std::move(entry));
     if (entries.size() > kKeysMax) {
@@ -161,6 +190,9 @@ std::string LineOf(const KeyEntry& entry) {
   line["collections"] = entry.grant.collections;
   if (entry.expires != absl::InfiniteFuture()) {
     line["expires"] = absl::FormatTime(absl::RFC3339_sec, entry.expires, absl::UTCTimeZone());
+  }
+  for (const LimitRow& row : kLimitRows) {
+    if (const int64_t value = entry.limits.*row.value; value != 0) line[std::string(row.name)] = value;
   }
   return line.dump();
 }

@@ -3,6 +3,8 @@
 // A line with "certificate" in place of "sha256" maps a client certificate by a name in it (a subject alternative name,
 // or the common name). "collections" is absent: every collection. "expires" is absent: never.
 // A name may stand in two lines with hashes, so that a key is replaced while both are valid.
+// "calls_per_second", "calls_in_flight_max", "rows_per_second" and "bytes_per_second" are whole numbers. Absent: no
+// limit. The two lines of a name have the same limits and share what they allow.
 // Threads: pure functions.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/auth/principal.h"
+#include "server/auth/quota.h"
 
 namespace lightcone::server::auth {
 
@@ -28,12 +31,13 @@ struct KeyEntry {
   std::string certificate;  // name in a client certificate; empty: the entry is a key
   Grant grant;
   absl::Time expires = absl::InfiniteFuture();
+  CallLimits limits;
 };
 
 // Errors name the line, the field, the value and what is allowed: INVALID_ARGUMENT.
 absl::StatusOr<std::vector<KeyEntry>> ParseKeys(std::string_view text);
 
-// INVALID_ARGUMENT for a name, scopes or patterns that a line may not have.
+// INVALID_ARGUMENT for a name, scopes, patterns or limits that a line may not have.
 absl::Status CheckKey(const KeyEntry& entry);
 
 // The line of an entry, without its end.

@@ -2,10 +2,10 @@
 
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "server/auth/key_file.h"
@@ -52,6 +52,7 @@ struct Keyring::Table {
   absl::flat_hash_map<uint64_t, std::vector<KnownKey>> keys;
   absl::flat_hash_map<std::string, KnownKey> certificates;
   std::vector<std::string> secrets;
+  absl::flat_hash_map<std::string, CallLimits> limits;  // by name; of keys that have any
   int64_t entries = 0;
 };
 
@@ -62,11 +63,24 @@ absl::StatusOr<std::unique_ptr<Keyring>> Keyring::Open(const KeyringOptions& opt
   std::unique_ptr<Keyring> self(new Keyring(options));
   LC_ASSIGN_OR_RETURN(std::shared_ptr<const Table> table, self->Read());
   absl::MutexLock lock(&self->mutex_);
-  self->table_ = std::move(table);
+  self->Use(std::move(table));
   return self;
 }
 
-absl::StatusOr<std::shared_ptr<const Keyring::Table>> Keyring::Read() const {
+QuotaPtr Keyring::QuotaOf(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  QuotaPtr& quota = quotas_[name];
+  if (quota == nullptr) quota = std::make_shared<Quota>(StrCat("key '", name, "'"), options_.steady_clock);
+  return quota;
+}
+
+void Keyring::Use(std::shared_ptr<const Table> table) {
+  table_ = std::move(table);
+  absl::erase_if(quotas_, [&](const auto& one) { return !table_->limits.contains(one.first); });
+  for (const auto& [name, quota] : quotas_) quota->SetLimits(table_->limits.at(name));
+}
+
+absl::StatusOr<std::shared_ptr<const Keyring::Table>> Keyring::Read() {
   auto table = std::make_shared<Table>();
   if (!options_.keys_file.empty()) {
     LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(options_.keys_file, kFileBytesMax));
@@ -76,7 +90,13 @@ absl::StatusOr<std::shared_ptr<const Keyring::Table>> Keyring::Read() const {
     table->entries = static_cast<int64_t>(entries->size());
     for (KeyEntry& entry : *entries) {
       KnownKey known = {entry.hash, entry.expires, nullptr};
-      known.principal = std::make_shared<const Principal>(Principal{entry.name, {std::move(entry.grant)}});
+      QuotaPtr quota;
+      if (entry.limits.any()) {
+        table->limits[entry.name] = entry.limits;
+        quota = QuotaOf(entry.name);
+      }
+      known.principal = std::make_shared<const Principal>(
+          Principal{.name = entry.name, .grants = {std::move(entry.grant)}, .quota = std::move(quota)});
       if (entry.certificate.empty()) {
         table->keys[PrefixOf(known.hash)].push_back(std::move(known));
       } else {
@@ -108,7 +128,7 @@ absl::Status Keyring::Reload() {
     failure_ = failure;
     if (next.ok() && (*next)->text != table_->text) {
       ++reloads_;
-      table_ = *next;
+      Use(*next);
       line = StrCat("keys were read again: ", table_->entries, " lines");
     }
   }
@@ -219,6 +239,9 @@ KeyringFigures Keyring::figures() const {
   out.keys = table_->entries;
   out.reloads_total = reloads_;
   out.failed_reloads_total = failed_reloads_;
+  for (const auto& [name, quota] : quotas_) out.limited.push_back({name, quota->figures()});
+  std::sort(out.limited.begin(), out.limited.end(),
+            [](const LimitedKey& a, const LimitedKey& b) { return a.name < b.name; });
   return out;
 }
 

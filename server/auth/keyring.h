@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -20,6 +21,7 @@
 #include "absl/time/time.h"
 #include "server/auth/failures.h"
 #include "server/auth/principal.h"
+#include "server/auth/quota.h"
 
 namespace lightcone::server::auth {
 
@@ -46,12 +48,20 @@ struct KeyringOptions {
   std::string token_secrets_file = {};                    // server/auth/token.h; empty: no tokens
   std::function<void(const std::string& line)> log = {};  // may be empty; called from any thread
   std::function<absl::Time()> clock = absl::Now;
+  Quota::Clock steady_clock = SteadyNanos;  // clock of the keys' limits
+};
+
+// A key with limits.
+struct LimitedKey {
+  std::string name;
+  QuotaFigures figures;
 };
 
 struct KeyringFigures {
   int64_t keys = 0;
   uint64_t reloads_total = 0, failed_reloads_total = 0;
   std::array<uint64_t, kRefusalNames.size()> refused_total = {};  // by Refusal
+  std::vector<LimitedKey> limited;                                // by name
 };
 
 class Keyring {
@@ -60,8 +70,9 @@ class Keyring {
   static absl::StatusOr<std::unique_ptr<Keyring>> Open(const KeyringOptions& options);
   ~Keyring();
 
-  // Who shows this. UNAUTHENTICATED says whether a key is missing, unknown or expired. RESOURCE_EXHAUSTED when the peer
-  // has failed too often: a valid key passes all the same. A failure is counted, and logged without the key.
+  // Who shows this. Its quota is that of its name, and stays the same while the files are read again. UNAUTHENTICATED
+  // says whether a key is missing, unknown or expired. RESOURCE_EXHAUSTED when the peer has failed too often: a valid
+  // key passes all the same. A failure is counted, and logged without the key.
   absl::StatusOr<PrincipalPtr> Authenticate(const Shown& shown);
 
   // Who showed the credential, if it is valid still: UNAUTHENTICATED. Nothing is counted.
@@ -86,7 +97,10 @@ class Keyring {
   struct Table;
   explicit Keyring(const KeyringOptions& options);
   std::shared_ptr<const Table> table() const;
-  absl::StatusOr<std::shared_ptr<const Table>> Read() const;
+  absl::StatusOr<std::shared_ptr<const Table>> Read();
+  QuotaPtr QuotaOf(const std::string& name);
+  // Puts the table into effect, with the limits of its keys.
+  void Use(std::shared_ptr<const Table> table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<PrincipalPtr> Find(const Table& table, const Shown& shown, Refusal* refusal) const;
   absl::StatusOr<PrincipalPtr> CheckTime(const KnownKey& known, std::string_view what, Refusal* refusal) const;
   absl::StatusOr<PrincipalPtr> FindCredential(const Table& table, const Credential& credential, Refusal* refusal) const;
@@ -98,6 +112,7 @@ class Keyring {
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // one reload at a time
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, QuotaPtr> quotas_ ABSL_GUARDED_BY(mutex_);  // by name; of keys with limits
   std::string failure_ ABSL_GUARDED_BY(mutex_);  // why the last reload failed; empty: it did not
   uint64_t reloads_ ABSL_GUARDED_BY(mutex_) = 0, failed_reloads_ ABSL_GUARDED_BY(mutex_) = 0;
 };

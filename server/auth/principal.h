@@ -17,9 +17,12 @@ struct Grant {
   std::vector<std::string> collections;  // patterns
 };
 
+class Quota;  // server/auth/quota.h
+
 struct Principal {
   std::string name;
   std::vector<Grant> grants;
+  std::shared_ptr<Quota> quota = nullptr;  // null: no limits
 
   // Whether the scopes are granted for some collection.
   bool MayCall(Scopes needed) const;

@@ -31,6 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const KeyEntry &one = (*keys)[i], &other = (*again)[i];
     if (one.name != other.name || one.hash != other.hash || one.certificate != other.certificate) std::abort();
     if (!(one.grant.scopes == other.grant.scopes) || one.grant.collections != other.grant.collections) std::abort();
+    if (one.limits != other.limits) std::abort();
     twice += LineOf(other) + "\n";
   }
   if (text != twice) std::abort();  // times to the second
