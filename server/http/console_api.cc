@@ -239,6 +239,7 @@ void ConsoleApi::Watch() {
 CallContext ConsoleApi::Context(const HttpRequest& request) const {
   CallContext context = {absl::Now() + kCallTime, [this] { return ending_.load(std::memory_order_relaxed); }};
   context.caller = request.caller.name();
+  context.meter = request.caller.meter;
   if (!request.caller.SeesAll()) {
     context.sees = [caller = request.caller](const std::string& collection) { return caller.Sees(collection); };
   }

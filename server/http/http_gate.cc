@@ -5,6 +5,7 @@
 #include "base/json_depth.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "server/auth/quota.h"
 
 namespace lightcone::server {
 namespace {
@@ -52,7 +53,7 @@ std::string CollectionNameOf(const Route& route, const HttpRequest& request) {
 }
 
 absl::Status HttpGate::Admit(const Route& route, HttpRequest* request) const {
-  request->caller = {nullptr, route.access.scopes(), ""};
+  request->caller = HttpCaller{.principal = nullptr, .scopes = route.access.scopes(), .session = ""};
   if (keys_ == nullptr || route.access.open()) return absl::OkStatus();
   const std::string key = KeyOf(*request);
   HttpCaller& caller = request->caller;
@@ -75,6 +76,15 @@ absl::Status HttpGate::Admit(const Route& route, HttpRequest* request) const {
                       StrCat("'", caller.name(), "' has the scope ", auth::TextOf(route.access.scopes()),
                              " for some collections; ", method, " needs it for all of them"));
   }
+  return TakeCall(&caller);
+}
+
+absl::Status HttpGate::TakeCall(HttpCaller* caller) {
+  const auth::QuotaPtr& quota = caller->principal->quota;
+  if (quota == nullptr) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(auth::CallSlot slot, auth::CallSlot::Take(quota));
+  caller->slot = std::make_shared<auth::CallSlot>(std::move(slot));
+  caller->meter = auth::MeterOf(quota);
   return absl::OkStatus();
 }
 

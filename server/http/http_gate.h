@@ -28,7 +28,8 @@ class HttpGate {
   HttpGate(auth::Keyring* keys, Sessions* sessions, ResolveCollection resolve)
       : keys_(keys), sessions_(sessions), resolve_(std::move(resolve)) {}
 
-  // Fills in the caller. UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as Keyring has them. Must not wait.
+  // Fills in the caller, and takes a call from its limits. UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as
+  // Keyring has them, or RESOURCE_EXHAUSTED as Quota has it. Must not wait.
   absl::Status Admit(const Route& route, HttpRequest* request) const;
 
   // PERMISSION_DENIED for a collection that the caller may not use, whether there is one or not. NOT_FOUND for an
@@ -37,6 +38,7 @@ class HttpGate {
   absl::Status CheckRequest(const Route& route, const HttpRequest& request) const;
 
  private:
+  static absl::Status TakeCall(HttpCaller* caller);
   absl::Status CheckName(const HttpCaller& caller, const std::string& name, bool is_new) const;
 
   auth::Keyring* keys_ = nullptr;

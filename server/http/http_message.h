@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/call_meter.h"
 #include "server/auth/principal.h"
+#include "server/auth/quota.h"
 
 namespace lightcone::server {
 
@@ -17,6 +20,9 @@ struct HttpCaller {
   auth::PrincipalPtr principal;  // null: no keys are asked for, or the route is open
   auth::Scopes scopes;           // that the route needs
   std::string session;           // id of the browser's session that stands for the key; empty: none does
+  // Place of the call among those in flight, which the server releases before it sends the answer. Null: no limits.
+  std::shared_ptr<auth::CallSlot> slot = nullptr;
+  std::shared_ptr<CallMeter> meter = nullptr;  // counts rows and bytes; null: nobody does
 
   // "" where no keys are asked for.
   std::string name() const { return principal == nullptr ? "" : principal->name; }
@@ -29,6 +35,9 @@ struct HttpCaller {
     return principal == nullptr || principal->MayUse(auth::kWrite, collection);
   }
   bool SeesAll() const { return principal == nullptr || principal->MayUseAll(scopes); }
+  void ReleaseSlot() const {
+    if (slot != nullptr) slot->Release();
+  }
 };
 
 constexpr char kPlainText[] = "text/plain; charset=utf-8";

@@ -207,6 +207,7 @@ void HttpServer::Io::RecordPhase(Connection* connection, Phase before) {
 HttpAnswer HttpServer::Io::Call(const Route& route, const HttpRequest& request) const {
   const absl::Time began = absl::Now();
   HttpAnswer answer = HandleAllowed(options_.gate, route, request);
+  request.caller.ReleaseSlot();
   if (options_.observe) options_.observe({route, request, answer.status, absl::Now() - began});
   return answer;
 }
@@ -263,7 +264,8 @@ void HttpServer::Io::Begin(Connection* connection, const Route& route, HttpReque
     seen = std::make_shared<HttpRequest>(request);
     request.body = std::move(body);
   }
-  const auto observe = [this, &route, seen, began](int status) {
+  const auto observe = [this, &route, seen, began, caller = request.caller](int status) {
+    caller.ReleaseSlot();  // before the client may send its next call
     if (seen != nullptr) options_.observe({route, *seen, status, absl::Now() - began});
   };
   if (!allowed.ok()) {

@@ -248,6 +248,7 @@ absl::StatusOr<std::string> RestApi::Answer(const Call& call) {
     rest.context.answer_bytes_max = call.engine->options().limits.answer_bytes_max;
     rest.context.trace_id = call.trace_id;
     rest.context.trace = call.trace.get();
+    rest.context.meter = request.caller.meter;
     LC_RETURN_IF_ERROR(rest.QueryFlag("wait", false).status());  // before anything is changed
     return call.endpoint.answer(rest);
   } catch (...) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/arena_messages.h"
@@ -72,18 +73,16 @@ class CheckedService : public Service {
   RpcCore* const core_;
 
  private:
-  // Large requests are parsed only for callers whom the gate lets in, and nobody else learns what is wrong with one.
+  // Large requests are parsed only for callers whom the gate would let in, and nobody else learns what is wrong with
+  // one.
   // `scratch` gets the caller of a request that is refused.
   template <typename Request>
   absl::StatusOr<const Request*> Parse(const MessageRules& rules, const Context& context,
                                        const Incoming<Request>& incoming, CallContext* scratch) const {
-    const bool small = incoming.IsSmall();
-    if (!small) {
-      const absl::Status admitted = core_->gate().Admit(context, rules.method, scratch).status();
-      if (!admitted.ok()) return admitted;
-    }
+    if (!incoming.IsSmall()) LC_RETURN_IF_ERROR(core_->gate().CheckUnparsed(context, rules.method, scratch));
     absl::StatusOr<const Request*> request = incoming.Parse(rules, &core_->parse_budget());
-    if (request.ok() || !small) return request;
+    if (request.ok()) return request;
+    // A message that does not parse is a call of its caller, too.
     const absl::Status admitted = core_->gate().Admit(context, rules.method, scratch).status();
     return admitted.ok() ? request.status() : admitted;
   }

@@ -11,6 +11,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kOperatorBytesMax = 128;
+constexpr std::string_view kUpsertMethod = "Retrieval/Upsert";  // the method whose messages bring rows
 
 std::string_view ViewOf(grpc::string_ref text) { return {text.data(), text.size()}; }
 
@@ -62,6 +63,23 @@ std::vector<std::string> ListOfField(const google::protobuf::Message& message, s
 
 absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std::string_view method,
                                    CallContext* context) const {
+  LC_ASSIGN_OR_RETURN(Caller caller, Identify(call, method, context));
+  if (caller.principal == nullptr) return caller;
+  LC_ASSIGN_OR_RETURN(caller.slot, auth::CallSlot::Take(caller.principal->quota));
+  context->meter = auth::MeterOf(caller.principal->quota);
+  return caller;
+}
+
+absl::Status Gate::CheckUnparsed(const grpc::CallbackServerContext& call, std::string_view method,
+                                 CallContext* context) const {
+  LC_ASSIGN_OR_RETURN(const Caller caller, Identify(call, method, context));
+  if (caller.principal == nullptr || caller.principal->quota == nullptr) return absl::OkStatus();
+  LC_RETURN_IF_ERROR(caller.principal->quota->CheckCall());
+  return method == kUpsertMethod ? caller.principal->quota->CheckRows() : absl::OkStatus();
+}
+
+absl::StatusOr<Caller> Gate::Identify(const grpc::CallbackServerContext& call, std::string_view method,
+                                      CallContext* context) const {
   if (keys_ == nullptr) return Caller{};
   const std::string peer = call.peer();
   auth::Shown shown = {.key = KeyOf(call), .certificates = {}, .peer = peer};
@@ -75,13 +93,13 @@ absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std:
   }
   LC_RETURN_IF_ERROR(keys_->CheckCall(*caller.principal, caller.access->needed, method));
   if (!caller.principal->MayUseAll(caller.access->needed)) {
-    context->sees = [caller](const std::string& collection) {
-      return caller.principal->MayUse(caller.access->needed, collection);
+    context->sees = [principal = caller.principal, needed = caller.access->needed](const std::string& collection) {
+      return principal->MayUse(needed, collection);
     };
   }
   if (!caller.principal->MayUseAll(auth::kWrite)) {
-    context->may_write = [caller](const std::string& collection) {
-      return caller.principal->MayUse(auth::kWrite, collection);
+    context->may_write = [principal = caller.principal](const std::string& collection) {
+      return principal->MayUse(auth::kWrite, collection);
     };
   }
   return caller;

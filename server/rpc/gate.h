@@ -12,6 +12,7 @@
 #include "grpcpp/server_context.h"
 #include "server/auth/access.h"
 #include "server/auth/keyring.h"
+#include "server/auth/quota.h"
 #include "server/engine/api/engine.h"
 #include "server/rpc/rpc_options.h"
 
@@ -21,6 +22,7 @@ namespace lightcone::server {
 struct Caller {
   auth::PrincipalPtr principal;
   const auth::Access* access = nullptr;
+  auth::CallSlot slot = {};  // held while the call runs, and released before its end is sent
 };
 
 class Gate {
@@ -28,10 +30,15 @@ class Gate {
   // `keys` may be null: no keys are asked for. Both must outlive the gate.
   Gate(Engine* engine, auth::Keyring* keys) : engine_(engine), keys_(keys) {}
 
-  // UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as Keyring has them. `context` gets the caller's name,
-  // also where the call is refused for its scope, and what it sees.
+  // Takes a call from the caller's limits. UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as Keyring has
+  // them, or RESOURCE_EXHAUSTED as Quota has it. `context` gets the caller's name, also where the call is refused for
+  // its scope or a limit, what it sees and its meter.
   absl::StatusOr<Caller> Admit(const grpc::CallbackServerContext& call, std::string_view method,
                                CallContext* context) const;
+
+  // The error that Admit would give now, for a call whose message is not parsed yet. Takes nothing from the limits.
+  absl::Status CheckUnparsed(const grpc::CallbackServerContext& call, std::string_view method,
+                             CallContext* context) const;
 
   // PERMISSION_DENIED for a collection that the caller may not use, whether there is one or not. NOT_FOUND for an
   // unknown collection that it might use, and for a job that it does not see. Neither lists what there is.
@@ -41,6 +48,8 @@ class Gate {
   absl::Status CheckName(const Caller& caller, const std::string& name) const;
 
  private:
+  absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& call, std::string_view method,
+                                  CallContext* context) const;
   absl::Status CheckNewName(const Caller& caller, const std::string& name) const;
   absl::Status CheckJob(const Caller& caller, const std::string& id) const;
 

@@ -103,6 +103,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
 
   void End(const absl::Status& status) {
     core_->Observe(call_, context_, kScrollMethod, &request_, status, started_);
+    caller_.slot.Release();
     Finish(ToGrpc(status));
   }
 

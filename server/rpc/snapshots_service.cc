@@ -86,6 +86,7 @@ class SteppedStream : public Reactor {
 
   void End(const absl::Status& status) {
     core_->Observe(call_, context_, method_, nullptr, status, started_);
+    caller_.slot.Release();
     this->Finish(ToGrpc(status));
   }
 

@@ -27,16 +27,17 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
       if (context_.caller.empty()) DropTrace();
       return End(caller.status());
     }
+    caller_ = *std::move(caller);
     const absl::Status entered = core_->Enter();
     if (!entered.ok()) return End(entered);
     entered_ = true;
     const int64_t queued_ns = trace_ == nullptr ? 0 : SteadyNanos();
-    auto run = [this, queued_ns, caller = *std::move(caller), work = std::move(work)](const absl::Status& admitted) {
+    auto run = [this, queued_ns, work = std::move(work)](const absl::Status& admitted) {
       if (trace_ != nullptr) trace_->Add("queue", Trace::kRoot, queued_ns, SteadyNanos());
       absl::Status status = admitted.ok() ? StillWanted(context_, core_->Now()) : admitted;
       if (status.ok()) {
         status = Guarded([&]() -> absl::Status {
-          LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller, *request_));
+          LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, *request_));
           stage_ = CallStage::kWorked;
           return work(context_);
         });
@@ -54,6 +55,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     core_->Observe(call_, context_, method_, request_, status, started_);
     context_.trace = nullptr;
     core_->EndTrace(std::move(trace_), method_, request_, status, stage_);
+    caller_.slot.Release();  // before the client may send its next call
     Finish(ToGrpc(status));  // The reactor may be gone when Finish returns.
   }
 
@@ -81,6 +83,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   const google::protobuf::Message* const request_;
   const absl::Time started_;
   CallContext context_;
+  Caller caller_;
   std::unique_ptr<Trace> trace_;
   CallStage stage_ = CallStage::kRefused;
   std::atomic<bool> cancelled_{false};

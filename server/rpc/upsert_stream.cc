@@ -181,6 +181,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
           break;
         case Action::kFinish:
           core_->Observe(call_, context_, kUpsertStreamMethod, nullptr, end, started_);
+          caller_.slot.Release();
           Finish(ToGrpc(end));
           return;
         case Action::kNone:

@@ -105,6 +105,7 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
 
   void End(const absl::Status& status) {
     core_->Observe(call_, context_, method_, request_.get(), status, started_);
+    caller_.slot.Release();
     this->Finish(ToGrpc(status));
   }
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/call_meter.h"
 #include "base/trace.h"
 #include "geometry/adapter.h"
 #include "geometry/metric.h"
@@ -39,6 +40,7 @@ struct CallContext {
   std::function<bool(const std::string& collection)> may_write = {};
   TraceId trace_id = {};   // id for logs; empty: neither has the caller sent `traceparent`, nor is the call traced
   Trace* trace = nullptr;  // null: the call is not traced
+  std::shared_ptr<CallMeter> meter = nullptr;  // counts what Upsert, Get, Search and Scroll move; null: nobody does
 };
 
 // Raw input: the bytes of a PNG, JPEG or WebP file, a normalised tensor C x H x W, or a text in UTF-8.

@@ -207,6 +207,7 @@ absl::StatusOr<ScrollPage> OrderedScrolls::ScrollOrdered(const std::string& name
                                                          const std::string& token, const ItemParts& parts,
                                                          const CallContext& context) const {
   LC_RETURN_IF_ERROR(CheckAlive(context, "scroll"));
+  if (context.meter != nullptr) LC_RETURN_IF_ERROR(context.meter->BeginRead());
   std::optional<ScrollToken> from;
   if (!token.empty()) {
     LC_ASSIGN_OR_RETURN(from, DecodeScrollToken(token));
@@ -227,6 +228,11 @@ absl::StatusOr<ScrollPage> OrderedScrolls::ScrollOrdered(const std::string& name
   ScrollPage page;
   page.collection = served->collection->name();
   LC_RETURN_IF_ERROR(ordered.Read(static_cast<size_t>(items), parts, selector, &page));
+  if (context.meter != nullptr) {
+    int64_t bytes = 0;
+    for (const StoredItem& item : page.items) bytes += BytesOf(item);
+    context.meter->CountRead(static_cast<int64_t>(page.items.size()), bytes);
+  }
   return page;
 }
 

@@ -66,6 +66,7 @@ StoredItem ToStored(const ItemId& id, ItemReader::Read read, bool with_vector, c
 absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vector<ItemId>& ids, uint32_t generation,
                                          const ItemParts& parts, const CallContext& context) const {
   LC_RETURN_IF_ERROR(CheckAlive(context, "get"));
+  if (context.meter != nullptr) LC_RETURN_IF_ERROR(context.meter->BeginRead());
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   LC_RETURN_IF_ERROR(CheckCount(ids.size(), context_.options.limits.batch_items_max, "ids"));
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -83,6 +84,7 @@ absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vec
   const ItemReader reader(served->collection.get());
   GetAnswer answer;
   AnswerBytes bytes(context.answer_bytes_max);
+  int64_t bytes_read = 0;
   ReadSize size;
   for (std::span<const ItemId> left = ids; !left.empty();) {
     LC_RETURN_IF_ERROR(CheckAlive(context, "get"));
@@ -101,7 +103,9 @@ absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vec
     }
     LC_RETURN_IF_ERROR(bytes.Add(read_bytes));
     size.Note(read_bytes);
+    bytes_read += read_bytes;
   }
+  if (context.meter != nullptr) context.meter->CountRead(static_cast<int64_t>(answer.items.size()), bytes_read);
   return answer;
 }
 
@@ -136,6 +140,7 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
                                              int64_t page_size, const std::string& token, const ItemParts& parts,
                                              const CallContext& context) const {
   LC_RETURN_IF_ERROR(CheckAlive(context, "scroll"));
+  if (context.meter != nullptr) LC_RETURN_IF_ERROR(context.meter->BeginRead());
   std::optional<ScrollToken> from;
   if (!token.empty()) {
     LC_ASSIGN_OR_RETURN(from, DecodeScrollToken(token));
@@ -179,6 +184,7 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
   }
   LC_RETURN_IF_ERROR(iterator->status());
   if (more) page.token = EncodeScrollToken({collection.number(), std::move(last_key)});
+  if (context.meter != nullptr) context.meter->CountRead(static_cast<int64_t>(page.items.size()), bytes);
   return page;
 }
 

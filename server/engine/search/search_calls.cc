@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "server/engine/backfill/backfill.h"
 #include "server/engine/backfill/pace.h"
+#include "server/engine/collection/answer_bytes.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
 #include "server/engine/live/live_figures.h"
@@ -122,6 +123,21 @@ void BindQuery(const Collection& collection, const CollectionState& state, const
   if (bound->status.ok()) bound->status = CarryQuery(state, generation.generation, call.adapter_mode, bound);
 }
 
+void MeterHits(const SearchAnswer& answer, CallMeter* meter) {
+  int64_t rows = 0, bytes = 0;
+  const auto add = [&](const std::vector<EngineHit>& hits) {
+    rows += static_cast<int64_t>(hits.size());
+    for (const EngineHit& hit : hits) {
+      bytes += BytesOf(hit.id) + static_cast<int64_t>(hit.payload_json.size() + hit.vector.size() * sizeof(float));
+    }
+  };
+  for (const QueryAnswer& result : answer.results) {
+    add(result.hits);
+    for (const HitGroup& group : result.groups) add(group.hits);
+  }
+  meter->CountRead(rows, bytes);
+}
+
 // Whether a generation could be asked every query of the call.
 bool CanAsk(const GenerationRecord& generation, const SearchCall& call) {
   if (call.refresh_top > 0 && !generation.has_encoder) return false;
@@ -136,8 +152,12 @@ bool CanAsk(const GenerationRecord& generation, const SearchCall& call) {
 
 absl::StatusOr<SearchAnswer> SearchCalls::Search(const SearchCall& call, const CallContext& context) {
   LC_RETURN_IF_ERROR(CheckAlive(context, "search"));
+  if (context.meter != nullptr) LC_RETURN_IF_ERROR(context.meter->BeginRead());
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
-  return call.canary_key.empty() ? SearchServed(served, call, context) : SearchByKey(served, call, context);
+  LC_ASSIGN_OR_RETURN(SearchAnswer answer, call.canary_key.empty() ? SearchServed(served, call, context)
+                                                                   : SearchByKey(served, call, context));
+  if (context.meter != nullptr) MeterHits(answer, context.meter.get());
+  return answer;
 }
 
 absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, const SearchCall& call,

@@ -67,6 +67,19 @@ absl::Status CheckUpsert(const UpsertBatch& batch, const Limits& limits) {
   return absl::OkStatus();
 }
 
+// About what the items take on the wire.
+int64_t WrittenBytes(const UpsertBatch& batch) {
+  int64_t bytes = 0;
+  for (const UpsertItem& item : batch.items) {
+    const auto* const vector = std::get_if<std::vector<float>>(&item.content);
+    const auto* const name = std::get_if<std::string>(&item.id.value);
+    bytes += vector != nullptr ? static_cast<int64_t>(vector->size() * sizeof(float))
+                               : InputBytes(std::get<RawInput>(item.content));
+    bytes += static_cast<int64_t>(item.payload_json.size() + (name != nullptr ? name->size() : sizeof(uint64_t)));
+  }
+  return bytes;
+}
+
 absl::Status EmbedItems(const Context& engine, const Collection& collection, const GenerationRecord& generation,
                         const UpsertBatch& batch, const CallContext& context, std::vector<PreparedItem>* items) {
   std::vector<const RawInput*> inputs;
@@ -145,6 +158,9 @@ absl::StatusOr<WriteResult> WriteCalls::Upsert(UpsertBatch batch, const CallCont
   if (brings_vectors) LC_RETURN_IF_ERROR(state->CheckNamed(batch.generation));
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
   LC_RETURN_IF_ERROR(CheckModel(*generation, batch.model));
+  if (context.meter != nullptr) {
+    LC_RETURN_IF_ERROR(context.meter->TakeWrite(static_cast<int64_t>(batch.items.size()), WrittenBytes(batch)));
+  }
   const bool refuses = state->record.foreign_vectors == ForeignVectors::kReject;
   return Write(*served, *generation, std::move(batch), refuses, context);
 }
