@@ -1,6 +1,10 @@
 // lightcone key create: a key for callers, and the line of the server's file of keys. No server takes part.
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +14,7 @@
 #include "cli/commands.h"
 #include "nlohmann/json.hpp"
 #include "server/auth/key_file.h"
+#include "server/auth/quota.h"
 
 namespace lightcone::cli {
 namespace {
@@ -17,6 +22,7 @@ namespace {
 struct KeyFlags {
   std::string name, expires, certificate;
   std::vector<std::string> scopes, collections = {"*"};
+  std::array<std::optional<int64_t>, server::auth::kLimitRows.size()> limits;
 };
 
 // "90d" from now, or a time as RFC 3339 has it.
@@ -32,6 +38,24 @@ absl::StatusOr<absl::Time> ParseExpiry(const std::string& text) {
   return InvalidField("--expires", StrCat("'", text, "'"), "1d .. 36500d, or a time as 2030-01-31T00:00:00Z");
 }
 
+// "--calls-per-second"
+std::string FlagOf(const server::auth::LimitRow& row) {
+  std::string flag = StrCat("--", row.name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+absl::StatusOr<server::auth::CallLimits> LimitsOf(const KeyFlags& flags) {
+  server::auth::CallLimits limits;
+  for (size_t i = 0; i < flags.limits.size(); ++i) {
+    if (!flags.limits[i].has_value()) continue;
+    const server::auth::LimitRow& row = server::auth::kLimitRows[i];
+    LC_RETURN_IF_ERROR(server::auth::CheckLimit(row, *flags.limits[i], FlagOf(row)));
+    limits.*row.value = *flags.limits[i];
+  }
+  return limits;
+}
+
 absl::Status CreateKey(Context& context, const KeyFlags& flags) {
   server::auth::KeyEntry entry;
   entry.name = flags.name;
@@ -44,6 +68,7 @@ absl::Status CreateKey(Context& context, const KeyFlags& flags) {
   if (!flags.expires.empty()) {
     LC_ASSIGN_OR_RETURN(entry.expires, ParseExpiry(flags.expires));
   }
+  LC_ASSIGN_OR_RETURN(entry.limits, LimitsOf(flags));
   LC_RETURN_IF_ERROR(server::auth::CheckKey(entry));
   std::string key;
   if (flags.certificate.empty()) {
@@ -80,6 +105,14 @@ void AddKey(CLI::App& root, Context& context) {
   create->add_option("--expires", flags->expires, "When the key ends: 90d, or 2030-01-31T00:00:00Z. Default: never");
   create->add_option("--certificate", flags->certificate,
                      "Name in a client certificate that the line is for, instead of a key");
+  constexpr std::array<const char*, server::auth::kLimitRows.size()> kLimitHelp = {
+      "Calls that the key may begin each second", "Calls of the key that may run at once",
+      "Items that the key may write and read each second", "Bytes of these items each second"};
+  for (size_t i = 0; i < kLimitHelp.size(); ++i) {
+    const server::auth::LimitRow& row = server::auth::kLimitRows[i];
+    create->add_option(FlagOf(row), flags->limits[i],
+                       StrCat(kLimitHelp[i], ": ", row.min, " .. ", row.max, ". Default: no limit"));
+  }
   create->callback([&context, flags] { context.Finish(CreateKey(context, *flags)); });
 }
 

@@ -9,6 +9,16 @@ void AddReloads(const std::string& name, const std::string& help, uint64_t read,
   out->Counter(name, help, failed, {{"result", "failed"}});
 }
 
+// Of the limits that the key has, and of those that refused calls before they were taken away.
+void AddLimits(const auth::LimitedKey& key, FamilyList* out) {
+  for (size_t i = 0; i < auth::kLimitRows.size(); ++i) {
+    const auth::LimitRow& row = auth::kLimitRows[i];
+    if (key.figures.limits.*row.value == 0 && key.figures.refused_total[i] == 0) continue;
+    out->Counter("lightcone_auth_limited_total", "Calls and batches that a limit of their key refused.",
+                 key.figures.refused_total[i], {{"key", key.name}, {"limit", std::string(row.name)}});
+  }
+}
+
 }  // namespace
 
 void AddTrustFamilies(const TrustFigures& figures, FamilyList* out) {
@@ -20,6 +30,7 @@ void AddTrustFamilies(const TrustFigures& figures, FamilyList* out) {
                    "collection.",
                    figures.keys->refused_total[i], {{"reason", std::string(auth::kRefusalNames[i])}});
     }
+    for (const auth::LimitedKey& key : figures.keys->limited) AddLimits(key, out);
     AddReloads("lightcone_auth_reloads_total", "Times that keys were read again; a failure leaves them as they were.",
                figures.keys->reloads_total, figures.keys->failed_reloads_total, out);
   }
