@@ -18,6 +18,7 @@
 #include "server/auth/file_watch.h"
 #include "server/auth/key_file.h"
 #include "server/auth/keyring.h"
+#include "server/auth/quota.h"
 #include "server/rpc/server.h"
 #include "tests/rpc/fake_engine.h"
 #include "tests/support/temporary_folder.h"
@@ -32,6 +33,16 @@ inline std::string KeyLine(const std::string& name, auth::Scopes scopes, std::ve
   entry.hash = auth::HashOf(key.empty() ? name + "-key" : key);
   entry.grant = {scopes, std::move(collections)};
   entry.expires = expires;
+  return auth::LineOf(entry) + "\n";
+}
+
+// The same with limits, and for every scope.
+inline std::string LimitedLine(const std::string& name, const auth::CallLimits& limits, const std::string& key = "") {
+  auth::KeyEntry entry;
+  entry.name = name;
+  entry.hash = auth::HashOf(key.empty() ? name + "-key" : key);
+  entry.grant = {auth::kAdmin, {"*"}};
+  entry.limits = limits;
   return auth::LineOf(entry) + "\n";
 }
 
@@ -88,7 +99,7 @@ class KeysTest : public testing::Test {
 
   void Serve(const std::string& lines) {
     Write(lines);
-    auto keys = auth::Keyring::Open({.keys_file = folder_ / "keys"});
+    auto keys = auth::Keyring::Open({.keys_file = folder_ / "keys", .steady_clock = steady_clock_});
     ASSERT_TRUE(keys.ok()) << keys.status();
     keys_ = *std::move(keys);
     RpcOptions options;
@@ -118,6 +129,7 @@ class KeysTest : public testing::Test {
 
   TemporaryFolder folder_;
   FakeEngine engine_;
+  auth::Quota::Clock steady_clock_ = SteadyNanos;  // clock of the keys' limits; set before Serve
   std::unique_ptr<auth::Keyring> keys_;
   std::unique_ptr<auth::FileWatch> watch_;
   std::unique_ptr<RpcServer> server_;
