@@ -53,6 +53,7 @@ struct RunningServer::Parts {
   Metrics metrics{ServerVersion()};
   std::atomic<State> state{State::kStarting};
   std::unique_ptr<Trust> trust;
+  auth::QuotaPtr writes;               // null: no limit holds for all writes together
   std::unique_ptr<Audit> audit;        // null: there is no audit file
   std::unique_ptr<Tracer> tracer;      // null: no call is traced
   std::unique_ptr<Sessions> sessions;  // null: no keys are asked for
@@ -75,6 +76,7 @@ struct RunningServer::Parts {
     out.ready = state.load() == State::kReady;
     out.trust = trust->figures();
     if (audit != nullptr) out.trust.audit = audit->figures();
+    if (writes != nullptr) out.trust.writes = writes->figures();
     if (tracer != nullptr) out.trace = tracer->figures();
     for (const LaneStats& lane : rpc->Lanes()) {
       out.lanes.push_back(FiguresOf(lane));
@@ -236,7 +238,8 @@ absl::Status RunningServer::Parts::StartHttp(const ServerConfig& config, const A
   rest->AddRoutes(&options.routes);
   options.not_found = kNothingHere;
   if (certificates != nullptr) options.transport = MakeTlsTransport(certificates);
-  options.gate = HttpGate(trust->keys(), sessions.get(), [this](const std::string& name) { return ResolveName(name); });
+  options.gate = HttpGate(
+      trust->keys(), sessions.get(), [this](const std::string& name) { return ResolveName(name); }, writes);
   if (audit != nullptr) {
     options.observe = [this](const HttpRecord& record) { audit->RecordRequest(record); };
   }
@@ -268,6 +271,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   LC_RETURN_IF_ERROR(CheckExposure(config, listen, http_listen));
   LC_ASSIGN_OR_RETURN(parts->trust, Trust::Open(config));
   LC_ASSIGN_OR_RETURN(parts->audit, Audit::Open(config));
+  parts->writes = auth::MakeWriteQuota(config.write_rows_per_second, config.write_bytes_per_second);
   if (!config.trace.endpoint.empty()) {
     LC_RETURN_IF_ERROR(CheckTraceEndpoint(config.trace.endpoint));
     parts->tracer = std::make_unique<Tracer>(TracerOptions{.endpoint = config.trace.endpoint,
@@ -286,9 +290,10 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   }
   LC_RETURN_IF_ERROR(parts->engine->snapshots().Start(config.backup));
   if (before_calls) before_calls();
-  LC_ASSIGN_OR_RETURN(parts->rpc,
-                      RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, parts->audit.get(),
-                                                                         parts->tracer.get(), &parts->metrics)));
+  RpcOptions rpc_options =
+      RpcOptionsOf(config, *parts->trust, parts->audit.get(), parts->tracer.get(), &parts->metrics);
+  rpc_options.writes = parts->writes;
+  LC_ASSIGN_OR_RETURN(parts->rpc, RpcServer::Start(parts->engine.get(), rpc_options));
   parts->bound.grpc = parts->rpc->address();
   parts->serving.store(parts->engine.get());
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });

@@ -15,14 +15,22 @@ constexpr int64_t kPlaceRetryNs = 50'000'000;
 
 class QuotaMeter final : public CallMeter {
  public:
-  explicit QuotaMeter(QuotaPtr quota) : quota_(std::move(quota)) {}
+  QuotaMeter(QuotaPtr key, QuotaPtr writes) : key_(std::move(key)), writes_(std::move(writes)) {}
 
-  absl::Status BeginRead() override { return quota_->CheckRows(); }
-  void CountRead(int64_t rows, int64_t bytes) override { quota_->CountRows(rows, bytes); }
-  absl::Status TakeWrite(int64_t rows, int64_t bytes) override { return quota_->TakeRows(rows, bytes); }
+  absl::Status BeginRead() override { return key_ == nullptr ? absl::OkStatus() : key_->CheckRows(); }
+  void CountRead(int64_t rows, int64_t bytes) override {
+    if (key_ != nullptr) key_->CountRows(rows, bytes);
+  }
+  absl::Status TakeWrite(int64_t rows, int64_t bytes) override {
+    if (key_ != nullptr) LC_RETURN_IF_ERROR(key_->TakeRows(rows, bytes));
+    if (writes_ == nullptr) return absl::OkStatus();
+    absl::Status taken = writes_->TakeRows(rows, bytes);
+    if (!taken.ok() && key_ != nullptr) key_->ReturnRows(rows, bytes);
+    return taken;
+  }
 
  private:
-  const QuotaPtr quota_;
+  const QuotaPtr key_, writes_;  // may be null
 };
 
 }  // namespace
@@ -44,8 +52,8 @@ void Quota::SetLimits(const CallLimits& limits) {
 absl::Status Quota::Refuse(Limit limit, int64_t wait_ns) {
   ++figures_.refused_total[static_cast<size_t>(limit)];
   const LimitRow& row = kLimitRows[static_cast<size_t>(limit)];
-  const std::string message =
-      StrCat(subject_, " has used up its ", row.name, "; allowed: ", figures_.limits.*row.value, " ", row.unit);
+  const std::string message = StrCat(subject_, " has used up its ", prefix_, row.name,
+                                     "; allowed: ", figures_.limits.*row.value, " ", row.unit);
   // A status carries whole microseconds.
   return WithRetryAfter(ResourceExhausted(message), absl::Ceil(absl::Nanoseconds(wait_ns), absl::Microseconds(1)));
 }
@@ -134,8 +142,17 @@ void CallSlot::Release() {
   if (const QuotaPtr held = std::move(quota_)) held->EndCall();
 }
 
-std::shared_ptr<CallMeter> MeterOf(QuotaPtr quota) {
-  return quota == nullptr ? nullptr : std::make_shared<QuotaMeter>(std::move(quota));
+std::shared_ptr<CallMeter> MeterOf(QuotaPtr key, QuotaPtr writes) {
+  if (key == nullptr && writes == nullptr) return nullptr;
+  return std::make_shared<QuotaMeter>(std::move(key), std::move(writes));
+}
+
+QuotaPtr MakeWriteQuota(int64_t rows_per_second, int64_t bytes_per_second, Quota::Clock clock) {
+  const CallLimits limits = {.rows_per_second = rows_per_second, .bytes_per_second = bytes_per_second};
+  if (!limits.any()) return nullptr;
+  auto quota = std::make_shared<Quota>("the server", std::move(clock), "limits.write_");
+  quota->SetLimits(limits);
+  return quota;
 }
 
 }  // namespace lightcone::server::auth

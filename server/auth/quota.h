@@ -62,9 +62,9 @@ class Quota {
  public:
   using Clock = std::function<int64_t()>;  // nanoseconds of a steady clock; called from any thread
 
-  // `subject` stands in refusals: "key 'search'".
-  explicit Quota(std::string subject, Clock clock = SteadyNanos)
-      : subject_(std::move(subject)), clock_(std::move(clock)) {}
+  // Both texts stand in refusals: the subject is "key 'search'", and the prefix stands before the names of limits.
+  explicit Quota(std::string subject, Clock clock = SteadyNanos, std::string prefix = "")
+      : subject_(std::move(subject)), prefix_(std::move(prefix)), clock_(std::move(clock)) {}
 
   // Holds from now on. What was taken stays taken.
   void SetLimits(const CallLimits& limits);
@@ -94,7 +94,7 @@ class Quota {
   absl::Status FindRowsRefusal(int64_t rows, int64_t bytes, int64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Refuse(Limit limit, int64_t wait_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::string subject_;
+  const std::string subject_, prefix_;
   const Clock clock_;
   mutable absl::Mutex mutex_;
   QuotaFigures figures_ ABSL_GUARDED_BY(mutex_);
@@ -119,7 +119,12 @@ class CallSlot {
   QuotaPtr quota_;  // null: nothing is held
 };
 
-// The meter of a caller's calls; null where `quota` is null: nothing is counted.
-std::shared_ptr<CallMeter> MeterOf(QuotaPtr quota);
+// The meter of a caller's calls: `key` holds for reads and writes, `writes` of all callers for writes alone. Either may
+// be null; null where both are.
+std::shared_ptr<CallMeter> MeterOf(QuotaPtr key, QuotaPtr writes = nullptr);
+
+// The quota of all writes of a server, by its options `limits.write_rows_per_second` and
+// `limits.write_bytes_per_second`; null where both are 0.
+QuotaPtr MakeWriteQuota(int64_t rows_per_second, int64_t bytes_per_second, Quota::Clock clock = SteadyNanos);
 
 }  // namespace lightcone::server::auth

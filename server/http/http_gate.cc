@@ -5,7 +5,6 @@
 #include "base/json_depth.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
-#include "server/auth/quota.h"
 
 namespace lightcone::server {
 namespace {
@@ -54,7 +53,8 @@ std::string CollectionNameOf(const Route& route, const HttpRequest& request) {
 
 absl::Status HttpGate::Admit(const Route& route, HttpRequest* request) const {
   request->caller = HttpCaller{.principal = nullptr, .scopes = route.access.scopes(), .session = ""};
-  if (keys_ == nullptr || route.access.open()) return absl::OkStatus();
+  if (route.access.open()) return absl::OkStatus();
+  if (keys_ == nullptr) return TakeCall(&request->caller);
   const std::string key = KeyOf(*request);
   HttpCaller& caller = request->caller;
   if (key.empty() && route.access.takes_session() && sessions_ != nullptr) {
@@ -79,12 +79,12 @@ absl::Status HttpGate::Admit(const Route& route, HttpRequest* request) const {
   return TakeCall(&caller);
 }
 
-absl::Status HttpGate::TakeCall(HttpCaller* caller) {
-  const auth::QuotaPtr& quota = caller->principal->quota;
+absl::Status HttpGate::TakeCall(HttpCaller* caller) const {
+  const auth::QuotaPtr quota = caller->principal == nullptr ? nullptr : caller->principal->quota;
+  caller->meter = auth::MeterOf(quota, writes_);
   if (quota == nullptr) return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(auth::CallSlot slot, auth::CallSlot::Take(quota));
   caller->slot = std::make_shared<auth::CallSlot>(std::move(slot));
-  caller->meter = auth::MeterOf(quota);
   return absl::OkStatus();
 }
 

@@ -6,10 +6,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/auth/keyring.h"
+#include "server/auth/quota.h"
 #include "server/http/http_message.h"
 #include "server/http/route_table.h"
 #include "server/http/sessions.h"
@@ -24,9 +26,10 @@ class HttpGate {
  public:
   // No keys are asked for.
   HttpGate() = default;
-  // `keys` and `sessions` must outlive the gate. `sessions` may be null: browsers have none.
-  HttpGate(auth::Keyring* keys, Sessions* sessions, ResolveCollection resolve)
-      : keys_(keys), sessions_(sessions), resolve_(std::move(resolve)) {}
+  // `keys` and `sessions` must outlive the gate. `keys` may be null: none are asked for. `sessions` may be null:
+  // browsers have none. `writes` may be null: no limit holds for all writes together.
+  HttpGate(auth::Keyring* keys, Sessions* sessions, ResolveCollection resolve, auth::QuotaPtr writes = nullptr)
+      : keys_(keys), sessions_(sessions), resolve_(std::move(resolve)), writes_(std::move(writes)) {}
 
   // Fills in the caller, and takes a call from its limits. UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as
   // Keyring has them, or RESOURCE_EXHAUSTED as Quota has it. Must not wait.
@@ -38,12 +41,13 @@ class HttpGate {
   absl::Status CheckRequest(const Route& route, const HttpRequest& request) const;
 
  private:
-  static absl::Status TakeCall(HttpCaller* caller);
+  absl::Status TakeCall(HttpCaller* caller) const;
   absl::Status CheckName(const HttpCaller& caller, const std::string& name, bool is_new) const;
 
   auth::Keyring* keys_ = nullptr;
   Sessions* sessions_ = nullptr;
   ResolveCollection resolve_;
+  auth::QuotaPtr writes_;
 };
 
 // The name of the collection as the request gives it; empty: it gives none, or the route has none.

@@ -20,11 +20,12 @@
 
 namespace lightcone::server {
 
-// Who may call, where keys or TLS are set, and the audit file where there is one.
+// Who may call, where keys or TLS are set; the audit file and the limits of writes, where there are any.
 struct TrustFigures {
   std::optional<auth::KeyringFigures> keys;
   std::optional<auth::CertificateFigures> certificates;
   std::optional<audit::AuditFigures> audit;
+  std::optional<auth::QuotaFigures> writes;  // limits of all writes together
 };
 
 struct LaneFigures {

@@ -34,6 +34,14 @@ void AddTrustFamilies(const TrustFigures& figures, FamilyList* out) {
     AddReloads("lightcone_auth_reloads_total", "Times that keys were read again; a failure leaves them as they were.",
                figures.keys->reloads_total, figures.keys->failed_reloads_total, out);
   }
+  if (figures.writes.has_value()) {
+    for (const auth::Limit limit : {auth::Limit::kRows, auth::Limit::kBytes}) {
+      const auto i = static_cast<size_t>(limit);
+      out->Counter("lightcone_writes_limited_total",
+                   "Upserts that limits.write_rows_per_second or limits.write_bytes_per_second refused.",
+                   figures.writes->refused_total[i], {{"limit", "write_" + std::string(auth::kLimitRows[i].name)}});
+    }
+  }
   if (figures.certificates.has_value()) {
     out->Gauge("lightcone_tls_certificate_not_after_seconds", "When the certificate ends, in seconds since 1970.",
                absl::ToDoubleSeconds(figures.certificates->not_after - absl::UnixEpoch()));

@@ -62,6 +62,7 @@ struct ServerConfig {
   int64_t message_bytes_max = 256 << 20;
   int64_t parsed_bytes_max = int64_t{1} << 30;
   int64_t stream_batches_max = 8;
+  int64_t write_rows_per_second = 0, write_bytes_per_second = 0;  // of all callers together; 0: no limit
   LaneConfig read_lane = {8, 1'024, 0.5, 0.01};
   LaneConfig write_lane = {32, 1'024, 5, 0.5};
   LaneConfig operate_lane = {4, 64};

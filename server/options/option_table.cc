@@ -163,6 +163,12 @@ void AddLimits(std::vector<Option>* out) {
   add("probe_set_bytes_max", FIELD(engine.limits.probe_set_bytes_max), 1 * kGiB, "bytes",
       "Largest probe set: its vectors and inputs.",
       "Raise it, and rpc.message_bytes_max, for many probes with long vectors or images.");
+  add("write_rows_per_second", FIELD(write_rows_per_second), 1'000'000'000, "rows",
+      "Rows that all upserts may write each second; more are answered RESOURCE_EXHAUSTED. 0: no limit.",
+      "Set it where bulk loads slow searches down.", /*min=*/0);
+  add("write_bytes_per_second", FIELD(write_bytes_per_second), 4'000'000'000, "bytes",
+      "Bytes of these rows each second. 0: no limit.", "As limits.write_rows_per_second, for rows of many sizes.",
+      /*min=*/0);
 }
 
 void AddRpc(std::vector<Option>* out) {

@@ -11,7 +11,7 @@ namespace lightcone::server {
 RpcCore::RpcCore(Engine* engine, const RpcOptions& options)
     : engine_(engine),
       options_(options),
-      gate_(engine, options.keys),
+      gate_(engine, options.keys, options.writes),
       rules_(MakeMessageRules(options.message_bytes_max, engine->options().limits)),
       parse_budget_(options.parsed_bytes_max),
       read_lane_("read", options.read_lane, options.clock),

@@ -64,18 +64,20 @@ std::vector<std::string> ListOfField(const google::protobuf::Message& message, s
 absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std::string_view method,
                                    CallContext* context) const {
   LC_ASSIGN_OR_RETURN(Caller caller, Identify(call, method, context));
-  if (caller.principal == nullptr) return caller;
-  LC_ASSIGN_OR_RETURN(caller.slot, auth::CallSlot::Take(caller.principal->quota));
-  context->meter = auth::MeterOf(caller.principal->quota);
+  const auth::QuotaPtr quota = caller.principal == nullptr ? nullptr : caller.principal->quota;
+  LC_ASSIGN_OR_RETURN(caller.slot, auth::CallSlot::Take(quota));
+  context->meter = auth::MeterOf(quota, writes_);
   return caller;
 }
 
 absl::Status Gate::CheckUnparsed(const grpc::CallbackServerContext& call, std::string_view method,
                                  CallContext* context) const {
   LC_ASSIGN_OR_RETURN(const Caller caller, Identify(call, method, context));
-  if (caller.principal == nullptr || caller.principal->quota == nullptr) return absl::OkStatus();
-  LC_RETURN_IF_ERROR(caller.principal->quota->CheckCall());
-  return method == kUpsertMethod ? caller.principal->quota->CheckRows() : absl::OkStatus();
+  const auth::QuotaPtr quota = caller.principal == nullptr ? nullptr : caller.principal->quota;
+  if (quota != nullptr) LC_RETURN_IF_ERROR(quota->CheckCall());
+  if (method != kUpsertMethod) return absl::OkStatus();
+  if (quota != nullptr) LC_RETURN_IF_ERROR(quota->CheckRows());
+  return writes_ == nullptr ? absl::OkStatus() : writes_->CheckRows();
 }
 
 absl::StatusOr<Caller> Gate::Identify(const grpc::CallbackServerContext& call, std::string_view method,

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,8 +28,10 @@ struct Caller {
 
 class Gate {
  public:
-  // `keys` may be null: no keys are asked for. Both must outlive the gate.
-  Gate(Engine* engine, auth::Keyring* keys) : engine_(engine), keys_(keys) {}
+  // `keys` may be null: no keys are asked for. Both must outlive the gate. `writes` may be null: no limit holds for all
+  // writes together.
+  Gate(Engine* engine, auth::Keyring* keys, auth::QuotaPtr writes)
+      : engine_(engine), keys_(keys), writes_(std::move(writes)) {}
 
   // Takes a call from the caller's limits. UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as Keyring has
   // them, or RESOURCE_EXHAUSTED as Quota has it. `context` gets the caller's name, also where the call is refused for
@@ -55,6 +58,7 @@ class Gate {
 
   Engine* const engine_;
   auth::Keyring* const keys_;
+  const auth::QuotaPtr writes_;
 };
 
 // Who makes a call about what. `request` may be null: the call names nothing.

@@ -13,6 +13,7 @@
 #include "index/api/collection_index.h"
 #include "server/auth/certificates.h"
 #include "server/auth/keyring.h"
+#include "server/auth/quota.h"
 #include "server/rpc/lanes.h"
 #include "server/trace/tracer.h"
 
@@ -61,6 +62,7 @@ struct RpcOptions {
   int64_t answer_bytes_max = 64 << 20;             // Largest answer of one Get or Search
   int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
   IndexSettings index_defaults;                    // settings of new collections
+  auth::QuotaPtr writes = nullptr;                 // rows and bytes of all writes together; null: no limit
   auth::Keyring* keys = nullptr;                   // keys of callers; null: none are asked for. It outlives the server.
   auth::Certificates* certificates = nullptr;      // TLS material; null: no encryption. It outlives the server.
   Tracer* tracer = nullptr;                        // null: no call is traced. It outlives the server.

@@ -148,6 +148,23 @@ TEST_F(QuotaTest, AMeterLetsAReadAnswerAndHoldsUpTheNextOne) {
   EXPECT_EQ(MeterOf(nullptr), nullptr);
 }
 
+TEST_F(QuotaTest, AWriteThatTheServerRefusesTakesNothingFromItsKey) {
+  EXPECT_EQ(MakeWriteQuota(0, 0), nullptr);
+  quota_->SetLimits({.rows_per_second = 100});
+  const QuotaPtr writes = MakeWriteQuota(10, 0, [now = now_ns_] { return now->load(); });
+  const std::shared_ptr<CallMeter> limited = MeterOf(quota_, writes), other = MeterOf(nullptr, writes);
+  EXPECT_TRUE(other->TakeWrite(10, 1).ok());
+  EXPECT_THAT(limited->TakeWrite(10, 1), IsExhausted("the server has used up its limits.write_rows_per_second; "
+                                                     "allowed: 10 rows a second",
+                                                     absl::Seconds(1)));
+  EXPECT_TRUE(quota_->TakeRows(100, 0).ok());
+  // Reads are nobody's writes.
+  EXPECT_TRUE(other->BeginRead().ok());
+  other->CountRead(1'000, 1'000);
+  *now_ns_ += kSecondNs;
+  EXPECT_TRUE(other->TakeWrite(10, 1).ok());
+}
+
 TEST_F(QuotaTest, ThreadsTogetherGetNoCallTooManyAndNoneTooFew) {
   quota_->SetLimits({.calls_per_second = 1'000, .rows_per_second = 5'000});
   std::atomic<int> calls{0};

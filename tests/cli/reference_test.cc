@@ -308,6 +308,7 @@ TEST(Reference, ThePageOfMetricsHasWhatAScrapeAnswers) {
   rpc.lanes.back().refused = {{"wait", 1}};
   rpc.trust.keys.emplace();
   rpc.trust.keys->limited.push_back({"search", {.limits = {.calls_per_second = 1}}});
+  rpc.trust.writes.emplace();
   rpc.trust.certificates.emplace();
   rpc.trust.audit.emplace();
   rpc.trace.emplace();

@@ -38,7 +38,7 @@ class RestKeyLimits : public testing::Test {
   void Serve(const std::string& name, const auth::CallLimits& limits) {
     const std::string keys = folder_ / "keys";
     ASSERT_TRUE(WriteFileAtomically(keys, LineOfLimits("free", {}) + LineOfLimits(name, limits)).ok());
-    ServerConfig config;
+    ServerConfig config = config_;
     config.listen = config.http_listen = "127.0.0.1:0";
     config.auth.keys_file = keys;
     config.engine.data_folder = folder_ / "data";
@@ -90,6 +90,7 @@ class RestKeyLimits : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  ServerConfig config_;
   std::unique_ptr<RunningServer> server_;
   std::unique_ptr<httplib::Client> client_;
 };
@@ -158,6 +159,23 @@ TEST_F(RestKeyLimits, BytesOfAnswersCount) {
   EXPECT_EQ(refused.status, 429);
   EXPECT_THAT(refused.body, HasSubstr("its bytes_per_second; allowed: 1024 bytes a second"));
   EXPECT_EQ(UpsertPoints("limited", 1).status, 429);
+}
+
+TEST_F(RestKeyLimits, LimitsOfTheServerHoldForWritesOfAllCallersAndForNothingElse) {
+  config_.write_rows_per_second = 1;
+  Serve("limited", {.rows_per_second = 1'000'000});
+  ASSERT_TRUE(UpsertByWire("limited", 5'000).ok());
+  for (const char* name : {"free", "limited"}) {
+    const httplib::Response refused = UpsertPoints(name, 1);
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_THAT(refused.body, HasSubstr("the server has used up its limits.write_rows_per_second; allowed: 1 rows"));
+    EXPECT_EQ(UpsertByWire(name, 1).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(Send(name, "POST", "/collections/c/points/scroll", {{"limit", 1}}).status, 200);
+    EXPECT_EQ(Send(name, "POST", "/collections/c/points/delete?wait=true", {{"points", {1}}}).status, 200);
+    EXPECT_EQ(Send(name, "GET", "/healthz").status, 200);
+  }
+  EXPECT_THAT(Send("free", "GET", "/metrics").body,
+              HasSubstr("lightcone_writes_limited_total{limit=\"write_rows_per_second\"} 4"));
 }
 
 TEST_F(RestKeyLimits, ABadWriteTakesNoRows) {
