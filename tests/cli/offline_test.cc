@@ -99,6 +99,26 @@ TEST_F(Offline, VersionIsTold) {
   EXPECT_EQ(Run({"version", "--json"}).json()["wire"], "lightcone.v1");
 }
 
+TEST_F(Offline, ANewKeyHasTheLimitsThatItsFlagsGive) {
+  const std::vector<std::string> create = {"key", "create", "app", "--scope", "read", "--json"};
+  const auto run = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), create.begin(), create.end());
+    return Run(flags);
+  };
+  const auto line = run({"--calls-per-second", "200", "--calls-in-flight-max", "20", "--rows-per-second", "1000",
+                         "--bytes-per-second", "1024"})
+                        .json()["line"];
+  EXPECT_EQ(line["calls_per_second"], 200);
+  EXPECT_EQ(line["calls_in_flight_max"], 20);
+  EXPECT_EQ(line["rows_per_second"], 1'000);
+  EXPECT_EQ(line["bytes_per_second"], 1'024);
+  EXPECT_FALSE(run({}).json()["line"].contains("calls_per_second"));
+  const Outcome refused = run({"--calls-per-second", "0"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("field '--calls-per-second' is 0; allowed: 1 .. 1000000 calls a second"));
+  EXPECT_THAT(run({"--bytes-per-second", "1023"}).err, HasSubstr("allowed: 1024 .. 4000000000 bytes a second"));
+}
+
 TEST_F(Offline, HelpNamesEverySubcommandAndTheExitCodes) {
   const Outcome help = Run({"--help"});
   EXPECT_EQ(help.exit_code, 0);
