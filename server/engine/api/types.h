@@ -16,6 +16,7 @@
 #include "geometry/adapter.h"
 #include "geometry/metric.h"
 #include "index/api/collection_index.h"
+#include "server/engine/api/strict_mode.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_field.h"
 #include "server/engine/filter/payload_selection.h"
@@ -291,6 +292,7 @@ struct CreateCollectionCall {
   bool require_generation = false;           // CollectionStatus::require_generation
   int64_t default_ttl_ms = 0;                // CollectionStatus::default_ttl_ms
   ForeignVectors foreign_vectors = ForeignVectors::kWarn;
+  StrictMode strict_mode = {};
 };
 
 // Settings to change; an absent one stays as it is.
@@ -301,6 +303,7 @@ struct UpdateCollectionCall {
   std::optional<int64_t> default_ttl_ms = {};
   std::optional<ForeignVectors> foreign_vectors = {};
   std::optional<uint32_t> scale_generation = {};
+  std::optional<StrictMode> strict_mode = {};  // its absent members stay as they are
 };
 
 // Payload indexes to add and to drop, online.
@@ -332,7 +335,8 @@ struct CollectionStatus {
   bool require_generation = false;  // an upsert of vectors must name their generation
   int64_t default_ttl_ms = 0;       // UpsertItem::ttl_ms where an upsert says nothing; 0: items stay
   ForeignVectors foreign_vectors = ForeignVectors::kWarn;
-  uint32_t scale_generation = 0;              // generation whose distances bounds of searches mean; 0: each hit's own
+  uint32_t scale_generation = 0;  // generation whose distances bounds of searches mean; 0: each hit's own
+  StrictMode strict_mode = {};
   std::vector<ModelWatchStatus> model_watch;  // watch of each generation that was learnt
   uint64_t items_expired = 0;                 // items that expired and were removed since the start; for metrics
   uint32_t active_generation = 0;             // 0: none yet

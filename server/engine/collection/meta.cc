@@ -166,6 +166,11 @@ std::string Encode(const CollectionRecord& r) {
   if (r.canary_generation != 0) {
     json["canary"] = {{"generation", r.canary_generation}, {"share", r.canary_share}, {"began_us", r.canary_us}};
   }
+  if (r.strict_mode != StrictMode()) {
+    ForEachStrictMember([&](const char* name, auto member, const char*) {
+      if (r.strict_mode.*member) json["strict_mode"][name] = *(r.strict_mode.*member);
+    });
+  }
   for (const PayloadField& field : r.payload_fields) {
     json["payload_fields"].push_back({{"path", field.path}, {"type", PayloadTypeName(field.type)}});
   }
@@ -216,6 +221,15 @@ void ReadCanary(FieldReader& reader, CollectionRecord* r) {
   const bool right = canary.status().ok() && r->canary_generation >= 1 && r->canary_generation <= r->last_generation &&
                      r->canary_share > 0 && r->canary_share <= 1;
   if (!right) reader.Fail("canary");
+}
+
+void ReadStrictMode(FieldReader& reader, StrictMode* strict) {
+  const Json* json = reader.Has("strict_mode") ? reader.Find("strict_mode") : nullptr;
+  if (json == nullptr) return;
+  if (!json->is_object()) return reader.Fail("strict_mode");
+  FieldReader members("collection", *json);
+  ForEachStrictMember([&](const char* name, auto member, const char*) { members.Optional(name, strict->*member); });
+  if (!members.status().ok()) reader.Fail("strict_mode");
 }
 
 bool ReadPayloadFields(const Json& json, std::vector<PayloadField>* fields) {
@@ -279,6 +293,7 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
     if (!ReadPayloadFields(*fields, &r.payload_fields)) reader.Fail("payload_fields");
   }
   ReadCanary(reader, &r);
+  ReadStrictMode(reader, &r.strict_mode);
   if (r.active_generation > r.last_generation) reader.Fail("active_generation");
   if (!(r.curvature >= kCurvatureMin && r.curvature <= kCurvatureMax)) reader.Fail("curvature");
   LC_RETURN_IF_ERROR(reader.status());

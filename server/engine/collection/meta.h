@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
 #include "index/api/collection_index.h"
+#include "server/engine/api/strict_mode.h"
 #include "server/engine/api/validation_types.h"
 #include "server/engine/filter/payload_field.h"
 
@@ -41,6 +42,7 @@ struct CollectionRecord {
   int64_t default_ttl_ms = 0;                // of items whose upsert says nothing; 0: they stay
   ForeignVectors foreign_vectors = ForeignVectors::kWarn;
   uint32_t scale_generation = 0;  // generation whose distances bounds of searches mean; 0: each hit's own
+  StrictMode strict_mode;
   // Serves a share of the searches that give a key, beside the active generation; 0: none.
   uint32_t canary_generation = 0;
   double canary_share = 0;

@@ -55,6 +55,15 @@ std::string TextOf(const IndexChange& change) {
   return out;
 }
 
+// Part of fingerprints, too.
+std::string TextOf(const StrictMode& strict) {
+  std::string out;
+  ForEachStrictMember([&](const char* name, auto member, const char*) {
+    if (strict.*member) out += StrCat(",", name, "=", *(strict.*member) + 0u);
+  });
+  return out;
+}
+
 // The fields after the call. Errors as Engine::IndexPayload.
 absl::StatusOr<std::vector<PayloadField>> ChangedFields(std::vector<PayloadField> fields,
                                                         const IndexPayloadCall& call) {
@@ -116,7 +125,8 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
              call.payload_fields.empty() ? "" : StrCat("|", DigestOf(TextOf(call.payload_fields))),
              call.require_generation ? "|require_generation" : "",
              call.default_ttl_ms != 0 ? StrCat("|default_ttl=", call.default_ttl_ms) : "",
-             call.foreign_vectors != ForeignVectors::kWarn ? StrCat("|foreign_vectors=", call.foreign_vectors) : "");
+             call.foreign_vectors != ForeignVectors::kWarn ? StrCat("|foreign_vectors=", call.foreign_vectors) : "",
+             call.strict_mode != StrictMode() ? StrCat("|strict_mode", TextOf(call.strict_mode)) : "");
   Catalog& catalog = context_.catalog;
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::BeginOnCatalog(
                                                       context_, {call.request_id, "CreateCollection", fingerprint}));
@@ -136,6 +146,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   record.require_generation = call.require_generation;
   record.default_ttl_ms = call.default_ttl_ms;
   record.foreign_vectors = call.foreign_vectors;
+  record.strict_mode = call.strict_mode;
   record.created_us = change.time_us();
   LC_RETURN_IF_ERROR(record.index.Validate());
   LC_RETURN_IF_ERROR(catalog.CheckNew(call.name, context_.options.limits.collections_max));
@@ -249,10 +260,11 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
 
 absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  if (!call.require_generation && !call.default_ttl_ms && !call.foreign_vectors && !call.scale_generation) {
+  if (!call.require_generation && !call.default_ttl_ms && !call.foreign_vectors && !call.scale_generation &&
+      call.strict_mode.value_or(StrictMode()) == StrictMode()) {
     return InvalidField("require_generation", "not set",
-                        "at least one setting to change: require_generation, default_ttl_ms, foreign_vectors or "
-                        "scale_generation");
+                        "at least one setting to change: require_generation, default_ttl_ms, foreign_vectors, "
+                        "scale_generation or a member of strict_mode");
   }
   if (call.default_ttl_ms) LC_RETURN_IF_ERROR(CheckTtl(*call.default_ttl_ms, "default_ttl_ms"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
@@ -261,6 +273,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionC
   if (call.default_ttl_ms) content += StrCat("|default_ttl=", *call.default_ttl_ms);
   if (call.foreign_vectors) content += StrCat("|foreign_vectors=", *call.foreign_vectors);
   if (call.scale_generation) content += StrCat("|scale_generation=", *call.scale_generation);
+  if (call.strict_mode) content += StrCat("|strict_mode", TextOf(*call.strict_mode));
   LC_ASSIGN_OR_RETURN(OperatorTransaction change,
                       OperatorTransaction::Begin(context_, *served->collection,
                                                  {call.request_id, "UpdateCollection", DigestOf(content)}));
@@ -271,6 +284,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionC
     record.require_generation = call.require_generation.value_or(record.require_generation);
     record.default_ttl_ms = call.default_ttl_ms.value_or(record.default_ttl_ms);
     record.foreign_vectors = call.foreign_vectors.value_or(record.foreign_vectors);
+    record.strict_mode = Changed(record.strict_mode, call.strict_mode.value_or(StrictMode()));
     LC_RETURN_IF_ERROR(change.Commit());
   }
   return StatusOf(*served);

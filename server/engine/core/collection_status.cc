@@ -22,6 +22,7 @@ CollectionStatus StatusOf(const Served& served) {
   status.default_ttl_ms = state->record.default_ttl_ms;
   status.foreign_vectors = state->record.foreign_vectors;
   status.scale_generation = state->record.scale_generation;
+  status.strict_mode = state->record.strict_mode;
   status.model_watch = served.model_watch->Status();
   status.items_expired = collection.expiry().removed();
   status.active_generation = state->record.active_generation;

@@ -10,6 +10,7 @@
 #include "server/engine/api/engine.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
+#include "server/engine/collection/strict_checks.h"
 #include "server/engine/filter/field_values.h"
 #include "server/engine/search/filtered_batch.h"
 #include "server/engine/search/search.h"
@@ -151,6 +152,7 @@ absl::StatusOr<FacetAnswer> FacetCalls::Facet(const FacetCall& call, const CallC
   std::optional<Filter> filter;
   if (call.filter) {
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
+    LC_RETURN_IF_ERROR(CheckStrictFilter(served->collection->state()->record, &*filter, /*writes=*/false));
   }
   const Filter* const passing = filter ? &*filter : nullptr;
   LC_ASSIGN_OR_RETURN(std::optional<Counts> counts,

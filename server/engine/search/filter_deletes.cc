@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/collection/strict_checks.h"
 #include "server/engine/search/filtered_batch.h"
 
 namespace lightcone::server {
@@ -12,6 +13,7 @@ absl::StatusOr<DeleteByFilterAnswer> FilterDeletes::DeleteByFilter(const DeleteB
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   const Collection& collection = *served->collection;
   LC_ASSIGN_OR_RETURN(const Filter filter, Filter::Make(call.filter));
+  LC_RETURN_IF_ERROR(CheckStrictFilter(collection.state()->record, &filter, /*writes=*/true));
   const FilteredBatch batch{&filter, call.limit, context_.options.limits.batch_items_max, call.token, "delete"};
   const uint32_t view_generation = ViewGenerationOf(*collection.state());
   WriteJob job;

@@ -9,6 +9,7 @@
 #include "server/engine/collection/answer_bytes.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
+#include "server/engine/collection/strict_checks.h"
 #include "server/engine/filter/field_index.h"
 #include "server/engine/filter/payload_path.h"
 #include "server/engine/search/filtered_batch.h"
@@ -221,6 +222,7 @@ absl::StatusOr<ScrollPage> OrderedScrolls::ScrollOrdered(const std::string& name
   std::optional<Filter> filter;
   if (node) {
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*node));
+    LC_RETURN_IF_ERROR(CheckStrictFilter(served->collection->state()->record, &*filter, /*writes=*/false));
   }
   LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(parts.payload, "payload"));
   OrderedPage ordered(*served->collection, order, filter ? &*filter : nullptr, context);

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/payload_patch.h"
+#include "server/engine/collection/strict_checks.h"
 #include "server/engine/search/filtered_batch.h"
 
 namespace lightcone::server {
@@ -33,19 +34,25 @@ absl::StatusOr<ChangePayloadAnswer> PayloadCalls::ChangePayload(const ChangePayl
                                                                 const CallContext& context) const {
   LC_RETURN_IF_ERROR(CheckAlive(context, "change payload"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
-  const Limits& limits = context_.options.limits;
-  LC_ASSIGN_OR_RETURN(const PayloadPatch patch, PayloadPatch::Make(call, limits.payload_bytes_max));
+  const auto state = served->collection->state();
+  const Limits limits = LimitsUnder(context_.options.limits, state->record.strict_mode);
+  absl::StatusOr<PayloadPatch> patch;
+  LC_RETURN_IF_ERROR(CheckLimits(state->record, context_.options.limits, [&](const Limits& under) {
+    patch = PayloadPatch::Make(call, under.payload_bytes_max);
+    return patch.status();
+  }));
   WriteJob job;
   job.durability = call.durability;
-  job.bytes_added = patch.bytes_added();
-  job.new_payload = [&patch](const ItemId& id, const std::string& json) { return patch.Of(id, json); };
+  job.bytes_added = patch->bytes_added();
+  job.new_payload = [&patch](const ItemId& id, const std::string& json) { return patch->Of(id, json); };
   ChangePayloadAnswer answer;
   std::optional<Filter> filter;
   if (call.filter) {
     if (!call.ids.empty()) return InvalidField("ids", "given", "left out where there is a filter");
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
+    LC_RETURN_IF_ERROR(CheckStrictFilter(state->record, &*filter, /*writes=*/true));
     const FilteredBatch batch{&*filter, call.limit, limits.batch_items_max, call.token, "change payload"};
-    const uint32_t view_generation = ViewGenerationOf(*served->collection->state());
+    const uint32_t view_generation = ViewGenerationOf(*state);
     LC_ASSIGN_OR_RETURN(answer.token, CollectFiltered(*served->collection, batch, view_generation, context, &job));
     // An item that was written meanwhile is meant if it passes now. Its uncertainty is not at hand there.
     if (!filter->needs_uncertainty()) {
@@ -54,7 +61,8 @@ absl::StatusOr<ChangePayloadAnswer> PayloadCalls::ChangePayload(const ChangePayl
       };
     }
   } else {
-    LC_RETURN_IF_ERROR(CheckChangedIds(call, limits));
+    LC_RETURN_IF_ERROR(CheckLimits(state->record, context_.options.limits,
+                                   [&call](const Limits& under) { return CheckChangedIds(call, under); }));
     job.ids = call.ids;
   }
   LC_ASSIGN_OR_RETURN(const WriteResult result, served->writer->Submit(&job, context));

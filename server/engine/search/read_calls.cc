@@ -9,6 +9,7 @@
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/collection/strict_checks.h"
 #include "server/engine/search/filtered_batch.h"
 #include "server/engine/search/scroll_token.h"
 #include "store/keys.h"
@@ -20,9 +21,10 @@ constexpr int64_t kDefaultPage = 1'000;
 constexpr int kAliveEvery = 256;   // items between looks at the deadline
 constexpr int kInputRetries = 20;  // An item that is replaced before its input is read is read again.
 
-absl::StatusOr<std::optional<Filter>> MakeFilter(const std::optional<FilterNode>& node) {
+absl::StatusOr<std::optional<Filter>> MakeFilter(const Collection& collection, const std::optional<FilterNode>& node) {
   if (!node) return std::optional<Filter>();
   LC_ASSIGN_OR_RETURN(Filter filter, Filter::Make(*node));
+  LC_RETURN_IF_ERROR(CheckStrictFilter(collection.state()->record, &filter, /*writes=*/false));
   return std::optional<Filter>(std::move(filter));
 }
 
@@ -152,7 +154,7 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
                         StrCat("0 (the default) .. ", context_.options.limits.page_items_max));
   }
   if (page_size == 0) page_size = std::min(kDefaultPage, context_.options.limits.page_items_max);
-  LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(node));
+  LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(collection, node));
   LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(parts.payload, "payload"));
   const keys::Range range = keys::ItemRange(collection.number());
   LC_ASSIGN_OR_RETURN(const std::string begin, ScrollBegin(from, collection.number()));
@@ -193,7 +195,7 @@ absl::StatusOr<CountAnswer> ReadCalls::Count(const std::string& name, const std:
   LC_RETURN_IF_ERROR(CheckAlive(context, "count"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   const Collection& collection = *served->collection;
-  LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(node));
+  LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(collection, node));
   const uint32_t view_generation = ViewGenerationOf(*collection.state());
   std::map<uint32_t, uint64_t> counts;
   if (!filter) {

@@ -13,6 +13,7 @@
 #include "server/engine/collection/answer_bytes.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
+#include "server/engine/collection/strict_checks.h"
 #include "server/engine/live/live_figures.h"
 #include "server/engine/rollout/canary.h"
 #include "server/engine/search/query_inputs.h"
@@ -163,11 +164,15 @@ absl::StatusOr<SearchAnswer> SearchCalls::Search(const SearchCall& call, const C
 absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, const SearchCall& call,
                                                        const CallContext& context) {
   Collection& collection = *served->collection;
-  LC_RETURN_IF_ERROR(CheckSearch(call, context_.options.limits));
+  const auto asked = collection.state();
+  LC_RETURN_IF_ERROR(CheckLimits(asked->record, context_.options.limits,
+                                 [&call](const Limits& limits) { return CheckSearch(call, limits); }));
+  LC_RETURN_IF_ERROR(CheckStrictSearch(asked->record, call));
   LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(call.payload, "payload"));
   std::optional<Filter> filter;
   if (call.filter) {
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
+    LC_RETURN_IF_ERROR(CheckStrictFilter(asked->record, &*filter, /*writes=*/false));
   }
   if (call.wait_for_sequence > 0) LC_RETURN_IF_ERROR(collection.WaitVisible(call.wait_for_sequence, context));
   const auto state = collection.state();

@@ -12,6 +12,7 @@
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/model_watch.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/collection/strict_checks.h"
 #include "server/engine/embed/embed_inputs.h"
 #include "server/engine/write/writer.h"
 #include "store/keys.h"
@@ -150,8 +151,9 @@ absl::StatusOr<std::string> WatchModel(const Served& served, const WriteJob& job
 absl::StatusOr<WriteResult> WriteCalls::Upsert(UpsertBatch batch, const CallContext& context) {
   LC_RETURN_IF_ERROR(CheckAlive(context, "upsert"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(batch.collection));
-  LC_RETURN_IF_ERROR(CheckUpsert(batch, context_.options.limits));
   const auto state = served->collection->state();
+  LC_RETURN_IF_ERROR(CheckLimits(state->record, context_.options.limits,
+                                 [&batch](const Limits& limits) { return CheckUpsert(batch, limits); }));
   const bool brings_vectors = std::any_of(batch.items.begin(), batch.items.end(), [](const UpsertItem& item) {
     return std::holds_alternative<std::vector<float>>(item.content);
   });
