@@ -185,6 +185,37 @@ void ToWire(const ModelWatchStatus& status, v1::CollectionInfo::ModelWatch* out)
   ToWire(status.queries, out->mutable_queries());
 }
 
+const google::protobuf::FieldDescriptor* StrictField(const char* name) {
+  return v1::StrictMode::descriptor()->FindFieldByName(name);
+}
+
+StrictMode FromWire(const v1::StrictMode& wire) {
+  StrictMode strict;
+  const auto* reflection = wire.GetReflection();
+  ForEachStrictMember([&]<typename T>(const char* name, std::optional<T> StrictMode::*member, const char*) {
+    const auto* field = StrictField(name);
+    if (!reflection->HasField(wire, field)) return;
+    if constexpr (std::is_same_v<T, bool>) {
+      strict.*member = reflection->GetBool(wire, field);
+    } else {
+      strict.*member = reflection->GetUInt32(wire, field);
+    }
+  });
+  return strict;
+}
+
+void ToWire(const StrictMode& strict, v1::StrictMode* wire) {
+  const auto* reflection = wire->GetReflection();
+  ForEachStrictMember([&]<typename T>(const char* name, std::optional<T> StrictMode::*member, const char*) {
+    if (!(strict.*member)) return;
+    if constexpr (std::is_same_v<T, bool>) {
+      reflection->SetBool(wire, StrictField(name), *(strict.*member));
+    } else {
+      reflection->SetUInt32(wire, StrictField(name), *(strict.*member));
+    }
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults) {
@@ -206,6 +237,7 @@ absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, 
   if (request.foreign_vectors() != v1::FOREIGN_VECTORS_UNSPECIFIED) {
     LC_ASSIGN_OR_RETURN(call.foreign_vectors, FromWire(request.foreign_vectors()));
   }
+  call.strict_mode = FromWire(request.strict_mode());
   return call;
 }
 
@@ -224,6 +256,7 @@ absl::StatusOr<UpdateCollectionCall> FromWire(const v1::UpdateRequest& request) 
     LC_ASSIGN_OR_RETURN(call.foreign_vectors, FromWire(request.foreign_vectors()));
   }
   if (request.has_scale_generation()) call.scale_generation = request.scale_generation();
+  if (request.has_strict_mode()) call.strict_mode = FromWire(request.strict_mode());
   return call;
 }
 
@@ -303,6 +336,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   out->set_default_ttl_ms(static_cast<uint64_t>(status.default_ttl_ms));
   out->set_foreign_vectors(ToWire(status.foreign_vectors));
   out->set_scale_generation(status.scale_generation);
+  if (status.strict_mode != StrictMode()) ToWire(status.strict_mode, out->mutable_strict_mode());
   for (const ModelWatchStatus& watched : status.model_watch) ToWire(watched, out->add_model_watch());
   out->set_index_choice(status.index_choice);
   if (!status.index_error.ok()) out->set_index_error(MessageOf(status.index_error));

@@ -175,6 +175,40 @@ TEST_F(Selection, ACollectionThatDemandsGenerationsRefusesVectorsWithoutOne) {
   EXPECT_TRUE(created.collection().require_generation());
 }
 
+TEST_F(Selection, StrictModeIsSetMemberByMemberAndShown) {
+  v1::CreateRequest create;
+  create.set_name("bounded");
+  create.set_geometry(v1::GEOMETRY_COSINE);
+  create.mutable_strict_mode()->set_enabled(true);
+  create.mutable_strict_mode()->set_batch_items_max(1);
+  create.mutable_strict_mode()->set_allow_exact(false);
+  v1::CreateResponse created;
+  grpc::ClientContext creating;
+  ASSERT_TRUE(collections_->Create(&creating, create, &created).ok());
+  EXPECT_EQ(created.collection().strict_mode().SerializeAsString(), create.strict_mode().SerializeAsString());
+  EXPECT_THAT(Upsert(Batch("bounded", {"a", "b"})),
+              Fails(StatusCode::INVALID_ARGUMENT, "strict mode of collection 'bounded': field 'items' is 2 long"));
+
+  const auto update = [this](const v1::StrictMode& strict, v1::UpdateResponse* response) {
+    grpc::ClientContext context;
+    v1::UpdateRequest request;
+    request.set_collection("bounded");
+    *request.mutable_strict_mode() = strict;
+    return collections_->Update(&context, request, response);
+  };
+  v1::UpdateResponse response;
+  EXPECT_THAT(update({}, &response), Fails(StatusCode::INVALID_ARGUMENT, "strict_mode"));
+  v1::StrictMode change;
+  change.set_k_max(7);
+  ASSERT_TRUE(update(change, &response).ok());
+  const v1::StrictMode& strict = response.collection().strict_mode();
+  EXPECT_TRUE(strict.enabled());
+  EXPECT_EQ(strict.k_max(), 7u);
+  EXPECT_EQ(strict.batch_items_max(), 1u);
+  EXPECT_TRUE(strict.has_allow_exact() && !strict.allow_exact());
+  EXPECT_FALSE(strict.has_ef_max());
+}
+
 TEST_F(Selection, ACollectionSaysWhatBecomesOfForeignVectors) {
   const auto update = [this](int value, v1::UpdateResponse* response) {
     grpc::ClientContext context;
