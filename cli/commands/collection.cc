@@ -12,6 +12,7 @@
 #include "cli/json/message_json.h"
 #include "cli/table.h"
 #include "server/options/index_settings.h"
+#include "server/options/strict_mode.h"
 
 namespace lightcone::cli {
 namespace {
@@ -27,6 +28,7 @@ struct CollectionFlags {
   std::optional<uint64_t> default_ttl_ms;
   std::string foreign_vectors;
   std::optional<uint32_t> scale_generation;
+  v1::StrictMode strict_mode;
   std::vector<std::string> payload_fields, drop;
 };
 
@@ -50,6 +52,34 @@ absl::Status SetForeignVectors(const CollectionFlags& flags, Request* request) {
                       ParseEnum("--foreign-vectors", flags.foreign_vectors, v1::FOREIGN_VECTORS_IGNORE));
   request->set_foreign_vectors(value);
   return absl::OkStatus();
+}
+
+// Sets what the flags of strict mode give, if any is given.
+template <typename Request>
+void SetStrictMode(const CollectionFlags& flags, Request* request) {
+  if (flags.strict_mode.ByteSizeLong() > 0) *request->mutable_strict_mode() = flags.strict_mode;
+}
+
+// "--strict-mode" for "enabled", "--strict-k-max" for "k_max".
+std::string StrictFlag(std::string_view member) {
+  std::string flag = StrCat("--strict-", member == "enabled" ? "mode" : member);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string StrictText(const v1::StrictMode& strict) {
+  std::string text = StrCat("\nstrict mode is ", strict.enabled() ? "on" : "off");
+  const auto* reflection = strict.GetReflection();
+  server::ForEachStrictMember([&]<typename T>(const char* name, std::optional<T> server::StrictMode::*, const char*) {
+    const auto* field = v1::StrictMode::descriptor()->FindFieldByName(name);
+    if (field->number() == v1::StrictMode::kEnabledFieldNumber || !reflection->HasField(strict, field)) return;
+    if constexpr (std::is_same_v<T, bool>) {
+      text += StrCat("; ", name, " ", reflection->GetBool(strict, field) ? "true" : "false");
+    } else {
+      text += StrCat("; ", name, " ", reflection->GetUInt32(strict, field));
+    }
+  });
+  return text + "\n";
 }
 
 std::string AlarmsText(const v1::CollectionInfo& info) {
@@ -127,6 +157,7 @@ void ShowCollection(const Context& context, const v1::CollectionInfo& info, std:
   if (info.scale_generation() > 0) {
     context.Print(StrCat("\nbounds of searches are in the distances of generation ", info.scale_generation(), "\n"));
   }
+  if (info.has_strict_mode()) context.Print(StrictText(info.strict_mode()));
   context.Print(AlarmsText(info));
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
   if (info.payload_indexes_size() > 0) context.Print(StrCat("\n", PayloadIndexesTable(info)));
@@ -137,6 +168,7 @@ absl::Status CreateCollection(Context& context, const CollectionFlags& flags) {
   LC_ASSIGN_OR_RETURN(const v1::Geometry geometry, ParseEnum("--geometry", flags.geometry, v1::GEOMETRY_EUCLIDEAN));
   request.set_geometry(geometry);
   LC_RETURN_IF_ERROR(SetForeignVectors(flags, &request));
+  SetStrictMode(flags, &request);
   request.set_curvature(flags.curvature);
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
   LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--payload-index", request.mutable_payload_fields()));
@@ -206,6 +238,7 @@ absl::Status Update(Context& context, const CollectionFlags& flags) {
   auto request = RequestOf<v1::UpdateRequest>(flags);
   request.set_collection(flags.name);
   LC_RETURN_IF_ERROR(SetForeignVectors(flags, &request));
+  SetStrictMode(flags, &request);
   LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::UpdateCollection, request));
   ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
@@ -265,6 +298,24 @@ void AddForeignVectors(CLI::App* app, CollectionFlags* flags) {
                   "ignore");
 }
 
+void AddStrictMode(CLI::App* app, CollectionFlags* flags) {
+  server::ForEachStrictMember(
+      [&]<typename T>(const char* name, std::optional<T> server::StrictMode::*, const char* help) {
+        const auto* field = v1::StrictMode::descriptor()->FindFieldByName(name);
+        app->add_option_function<T>(
+            StrictFlag(name),
+            [flags, field](const T& value) {
+              const auto* reflection = flags->strict_mode.GetReflection();
+              if constexpr (std::is_same_v<T, bool>) {
+                reflection->SetBool(&flags->strict_mode, field, value);
+              } else {
+                reflection->SetUInt32(&flags->strict_mode, field, value);
+              }
+            },
+            help);
+      });
+}
+
 void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("name", flags->name, "Name of the collection: letters, digits, '-', '_', '.'")->required();
   app->add_option(
@@ -280,6 +331,7 @@ void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
   AddRequireGeneration(app, flags);
   AddDefaultTtl(app, flags);
   AddForeignVectors(app, flags);
+  AddStrictMode(app, flags);
   AddRequestId(app, &flags->request_id);
 }
 
@@ -291,6 +343,7 @@ void AddUpdateFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("--scale-generation", flags->scale_generation,
                   "Generation in whose distances the bounds of searches are given that say nothing else; 0: each "
                   "hit's own");
+  AddStrictMode(app, flags);
   AddRequestId(app, &flags->request_id);
 }
 

@@ -58,6 +58,11 @@ OrderedJson FilterValueJson(const v1::FilterValue& value) {
 OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json = FieldsJson(info, {"name", "geometry"});
   if (info.geometry() == v1::GEOMETRY_LORENTZ) json["curvature"] = info.curvature();
+  if (info.has_strict_mode()) {
+    json["strict_mode"] =
+        FieldsJson(info.strict_mode(), {"enabled?", "allow_unindexed_reads?", "allow_unindexed_writes?", "allow_exact?",
+                                        "k_max?", "ef_max?", "queries_max?", "batch_items_max?", "payload_bytes_max?"});
+  }
   json.update(FieldsJson(info, {"items", "active_generation", "generations", "require_generation", "default_ttl_ms",
                                 "foreign_vectors", "scale_generation", "model_watch"}));
   ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
