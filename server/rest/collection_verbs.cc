@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "server/rest/fields.h"
 #include "server/rest/point_filter.h"
+#include "server/rest/strict_fields.h"
 #include "server/rest/verbs.h"
 
 namespace lightcone::server::rest {
@@ -56,7 +57,6 @@ absl::Status RefuseWhatIsNotThere(const Fields& body) {
   LC_RETURN_IF_ERROR(body.Refuse("sparse_vectors", "there are no sparse vectors"));
   LC_RETURN_IF_ERROR(body.Refuse("init_from", "copy the points by scroll and upsert"));
   LC_RETURN_IF_ERROR(body.Refuse("sharding_method", "there are no shards"));
-  LC_RETURN_IF_ERROR(body.Refuse("strict_mode_config", "limits are the server's options"));
   LC_RETURN_IF_ERROR(body.Refuse("metadata", "a collection has no metadata; a generation's manifest has"));
   return CheckCopies(body);
 }
@@ -76,24 +76,26 @@ absl::StatusOr<IndexChange> IndexFrom(const Fields& body, const Fields& vectors)
 }
 
 json ConfigOf(const CollectionStatus& status, int dimension) {
-  return {{"params",
-           {{"vectors", {{"size", dimension}, {"distance", DistanceName(status.metric)}}},
-            {"shard_number", 1},
-            {"replication_factor", 1},
-            {"write_consistency_factor", 1},
-            {"on_disk_payload", true}}},
-          {"hnsw_config",
-           {{"m", status.index.hnsw_m},
-            {"ef_construct", status.index.hnsw_ef_construction},
-            {"full_scan_threshold", 0},
-            {"max_indexing_threads", status.index.build_threads}}},
-          {"optimizer_config",
-           {{"deleted_threshold", status.index.tombstones_share_max},
-            {"vacuum_min_vector_number", status.index.growing_rows_max},
-            {"default_segment_number", 0},
-            {"flush_interval_sec", 0}}},
-          {"wal_config", {{"wal_capacity_mb", 0}, {"wal_segments_ahead", 0}}},
-          {"quantization_config", nullptr}};
+  json config = {{"params",
+                  {{"vectors", {{"size", dimension}, {"distance", DistanceName(status.metric)}}},
+                   {"shard_number", 1},
+                   {"replication_factor", 1},
+                   {"write_consistency_factor", 1},
+                   {"on_disk_payload", true}}},
+                 {"hnsw_config",
+                  {{"m", status.index.hnsw_m},
+                   {"ef_construct", status.index.hnsw_ef_construction},
+                   {"full_scan_threshold", 0},
+                   {"max_indexing_threads", status.index.build_threads}}},
+                 {"optimizer_config",
+                  {{"deleted_threshold", status.index.tombstones_share_max},
+                   {"vacuum_min_vector_number", status.index.growing_rows_max},
+                   {"default_segment_number", 0},
+                   {"flush_interval_sec", 0}}},
+                 {"wal_config", {{"wal_capacity_mb", 0}, {"wal_segments_ahead", 0}}},
+                 {"quantization_config", nullptr}};
+  if (status.strict_mode != StrictMode()) config["strict_mode_config"] = JsonOf(status.strict_mode);
+  return config;
 }
 
 json SchemaOf(const CollectionStatus& status) {
@@ -261,6 +263,8 @@ Answer CreateCollection(const RestCall& call) {
   create.name = call.collection();
   LC_ASSIGN_OR_RETURN(create.metric, DistanceFrom(vectors));
   LC_ASSIGN_OR_RETURN(create.index, IndexFrom(body, vectors));
+  LC_ASSIGN_OR_RETURN(const std::optional<StrictMode> strict, StrictModeFrom(body));
+  create.strict_mode = strict.value_or(StrictMode());
   create.index_defaults = call.index_defaults;
   LC_RETURN_IF_ERROR(call.engine.CreateCollection(create).status());
   const auto begin = [&]() -> absl::Status {
@@ -290,8 +294,16 @@ Answer UpdateCollection(const RestCall& call) {
     LC_ASSIGN_OR_RETURN(const Fields fields, Fields::Of(*params, body.At("params")));
     LC_RETURN_IF_ERROR(CheckCopies(fields));
   }
-  LC_RETURN_IF_ERROR(call.engine.GetCollection(call.collection()).status());
-  return std::string("true");  // Optimizers and their settings have no counterpart.
+  LC_ASSIGN_OR_RETURN(const std::optional<StrictMode> strict, StrictModeFrom(body));
+  if (!strict || *strict == StrictMode()) {  // Optimizers and their settings have no counterpart.
+    LC_RETURN_IF_ERROR(call.engine.GetCollection(call.collection()).status());
+    return std::string("true");
+  }
+  UpdateCollectionCall update;
+  update.collection = call.collection();
+  update.strict_mode = strict;
+  LC_RETURN_IF_ERROR(call.engine.UpdateCollection(update).status());
+  return std::string("true");
 }
 
 Answer DropCollection(const RestCall& call) {

@@ -236,6 +236,7 @@ absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, Poi
   const auto wanted = static_cast<size_t>(search.k);
   const auto offset = static_cast<ptrdiff_t>(search.offset);
   const auto left_out = std::ssize(query.left_out);
+  int64_t k_max = call.engine.options().limits.k_max;
   // Hits that are dropped afterwards are asked for on top.
   if (query.diversity || left_out > 0) {
     const int64_t least = search.k + search.offset + left_out;
@@ -244,7 +245,11 @@ absl::StatusOr<std::vector<std::string>> RunPointQuery(const RestCall& call, Poi
                           StrCat("at most ", Diversity::kCandidatesMax, " together with mmr"));
     }
     const int64_t candidates = query.diversity ? query.diversity->candidates : 0;
-    search.k = std::min(call.engine.options().limits.k_max, std::max(candidates, least));
+    LC_ASSIGN_OR_RETURN(const CollectionStatus status, call.engine.GetCollection(search.collection));
+    // Strict mode refuses what the caller asks for, not what is asked for on top.
+    const uint32_t strict = status.strict_mode.Bound(&StrictMode::k_max);
+    if (strict > 0) k_max = std::min(k_max, std::max<int64_t>(strict, search.k + search.offset));
+    search.k = std::min(k_max, std::max(candidates, least));
     search.offset = 0;
   }
   Metric metric{};

@@ -1,4 +1,5 @@
 // Searches: by a vector, by a point, by examples; one or many.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,7 +76,10 @@ Answer Batch(const RestCall& call, const SearchFunction& search_once) {
   LC_ASSIGN_OR_RETURN(const Fields body, Fields::Of(call.body, ""));
   LC_ASSIGN_OR_RETURN(const json* const searches, body.Require("searches", "an array of searches"));
   if (!searches->is_array()) return InvalidField("searches", ShownJson(*searches), "an array of searches");
-  const int64_t most = call.engine.options().limits.queries_max;
+  LC_ASSIGN_OR_RETURN(const CollectionStatus status, call.engine.GetCollection(call.collection()));
+  const uint32_t strict = status.strict_mode.Bound(&StrictMode::queries_max);
+  const int64_t server_most = call.engine.options().limits.queries_max;
+  const int64_t most = strict > 0 ? std::min<int64_t>(strict, server_most) : server_most;
   if (static_cast<int64_t>(searches->size()) > most) {
     return InvalidField("searches", StrCat(searches->size(), " long"), StrCat("at most ", most));
   }
