@@ -9,19 +9,28 @@ from ._calls import Calls, given
 from ._channel import Call, request_id
 
 
+def _set_member(field: str, name: str, value: Any, into: Any) -> None:
+    if name not in into.DESCRIPTOR.fields_by_name:
+        allowed = ", ".join(into.DESCRIPTOR.fields_by_name)
+        raise errors.InvalidArgument(
+            f"{field}.{name} is not known; allowed: {allowed}", field=f"{field}.{name}", allowed=allowed
+        )
+    setattr(into, name, value)
+
+
 def _settings(index: Optional[Mapping[str, Any]], into: Any) -> None:
     for name, value in (index or {}).items():
         if name == "kind":
             into.kind = _wire.number_of("IndexKind", "INDEX_KIND_", value)
         elif name == "codes":
             into.codes = _wire.number_of("RowCodes", "ROW_CODES_", value)
-        elif name in into.DESCRIPTOR.fields_by_name:
-            setattr(into, name, value)
         else:
-            allowed = ", ".join(into.DESCRIPTOR.fields_by_name)
-            raise errors.InvalidArgument(
-                f"index.{name} is not known; allowed: {allowed}", field=f"index.{name}", allowed=allowed
-            )
+            _set_member("index", name, value, into)
+
+
+def _strict_mode(settings: Optional[Mapping[str, Any]], request: Any) -> None:
+    for name, value in (settings or {}).items():
+        _set_member("strict_mode", name, value, request.strict_mode)
 
 
 def _payload_fields(fields: Optional[Mapping[str, str]], into: Any) -> None:
@@ -43,6 +52,7 @@ class CollectionCalls(Calls):
         require_generation: bool = False,
         default_ttl: Optional[float] = None,
         foreign_vectors: Optional[str] = None,
+        strict_mode: Optional[Mapping[str, Any]] = None,
         timeout: Optional[float] = None,
     ) -> types.Collection:
         """Makes a collection.
@@ -56,6 +66,7 @@ class CollectionCalls(Calls):
             default_ttl: seconds after which items are gone whose upsert says nothing; None: they stay.
             foreign_vectors: what becomes of vectors that do not look like those of their generation's model: "warn",
                 "reject" or "ignore"; None: "warn".
+            strict_mode: limits of the collection's calls such as ``{"enabled": True, "k_max": 100}``.
         """
         request = _wire.message("CreateRequest")(
             request_id=request_id(), name=name, geometry=_wire.number_of("Geometry", "GEOMETRY_", geometry)
@@ -65,6 +76,7 @@ class CollectionCalls(Calls):
         if foreign_vectors is not None:
             request.foreign_vectors = _wire.number_of("ForeignVectors", "FOREIGN_VECTORS_", foreign_vectors)
         _settings(index, request.index)
+        _strict_mode(strict_mode, request)
         _payload_fields(payload_indexes, request.payload_fields)
         return self._collection_call("Collections/Create", request, timeout)
 
@@ -80,6 +92,7 @@ class CollectionCalls(Calls):
         default_ttl: Optional[float] = None,
         foreign_vectors: Optional[str] = None,
         scale_generation: Optional[int] = None,
+        strict_mode: Optional[Mapping[str, Any]] = None,
         timeout: Optional[float] = None,
     ) -> types.Collection:
         """Changes settings of a collection; None leaves one as it is.
@@ -89,11 +102,13 @@ class CollectionCalls(Calls):
                 keeps items.
             scale_generation: the generation in whose distances the bounds of searches are given that name none;
                 0: each hit's own.
+            strict_mode: as `create_collection` takes it; limits that it does not name stay.
         """
         request = _wire.message("UpdateRequest")(request_id=request_id(), collection=name)
         default_ttl_ms = types.ttl_ms_of(default_ttl, 1)[0]
         given(request, require_generation=require_generation, default_ttl_ms=default_ttl_ms)
         given(request, scale_generation=scale_generation)
+        _strict_mode(strict_mode, request)
         if foreign_vectors is not None:
             request.foreign_vectors = _wire.number_of("ForeignVectors", "FOREIGN_VECTORS_", foreign_vectors)
         return self._collection_call("Collections/Update", request, timeout)
