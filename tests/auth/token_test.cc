@@ -1,13 +1,10 @@
 // Tokens with Qdrant's claims.
 #include "server/auth/token.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
-#include "absl/strings/escaping.h"
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/tokens.h"
 
 namespace lightcone::server::auth {
 namespace {
@@ -16,20 +13,9 @@ using testing::HasSubstr;
 
 const std::string kSecret = "0123456789abcdef0123456789abcdef";
 
-std::string Encoded(const std::string& text) {
-  std::string out = absl::WebSafeBase64Escape(text);
-  while (!out.empty() && out.back() == '=') out.pop_back();
-  return out;
-}
-
 std::string TokenOf(const std::string& claims, const std::string& secret = kSecret,
-                    const std::string& header = R"({"alg":"HS256","typ":"JWT"})") {
-  const std::string content = Encoded(header) + "." + Encoded(claims);
-  unsigned char mac[EVP_MAX_MD_SIZE];
-  unsigned int bytes = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(content.data()), content.size(), mac, &bytes);
-  return content + "." + Encoded(std::string(reinterpret_cast<char*>(mac), bytes));
+                    const std::string& header = kTokenHeader) {
+  return SignedToken(claims, secret, header);
 }
 
 absl::StatusOr<TokenClaims> Verify(const std::string& token) { return VerifyToken(token, {"other secret", kSecret}); }
@@ -64,7 +50,7 @@ TEST(Token, WhatIsNotSignedOrNotUnderstoodIsRefused) {
   EXPECT_THAT(Refused(TokenOf(R"({"access":"m"})", kSecret, R"({"alg":"HS256","crit":["exp"]})")), HasSubstr("crit"));
   EXPECT_THAT(Refused(TokenOf(R"({"access":"m","sub":"a\nb"})")), HasSubstr("'sub' is no line of text"));
   std::string changed = TokenOf(R"({"access":"r"})");
-  changed.replace(changed.find('.') + 1, Encoded(R"({"access":"r"})").size(), Encoded(R"({"access":"m"})"));
+  changed.replace(changed.find('.') + 1, EncodedPart(R"({"access":"r"})").size(), EncodedPart(R"({"access":"m"})"));
   EXPECT_THAT(Refused(changed), HasSubstr("signature"));
   EXPECT_THAT(Refused(TokenOf("{}")), HasSubstr("'access'"));
   EXPECT_THAT(Refused(TokenOf(R"({"access":"x"})")), HasSubstr("'access'"));

@@ -1,11 +1,10 @@
 // Who may call what: every method of the wire with every kind of key.
 #include "server/auth/access.h"
 
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
-
+#include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_replace.h"
 #include "lightcone/v1/backfill.pb.h"
@@ -13,69 +12,50 @@
 #include "lightcone/v1/jobs.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
 #include "lightcone/v1/snapshots.pb.h"
+#include "server/auth/certificates.h"
 #include "tests/rpc/keys_fixture.h"
+#include "tests/rpc/method_messages.h"
+#include "tests/support/authority.h"
+#include "tests/support/tokens.h"
 
 namespace lightcone::server {
 namespace {
 
-using google::protobuf::FieldDescriptor;
 using testing::HasSubstr;
 using testing::Not;
 
+using ScopeNames = std::set<std::string>;
+
 // The scopes that each method needs, as the documentation promises them. Not the server's own table.
-const std::map<std::string, std::string>& PromisedScopes() {
-  static const std::map<std::string, std::string> promised = [] {
-    std::map<std::string, std::string> out;
-    const auto add = [&out](const std::string& scopes, const std::string& service, std::vector<std::string> methods) {
+const std::map<std::string, ScopeNames>& PromisedScopes() {
+  static const std::map<std::string, ScopeNames> promised = [] {
+    std::map<std::string, ScopeNames> out;
+    const auto add = [&out](const ScopeNames& scopes, const std::string& service, std::vector<std::string> methods) {
       for (const std::string& method : methods) out[service + "/" + method] = scopes;
     };
-    add("read", "Retrieval", {"Get", "Search", "Scroll", "Count", "Facet"});
-    add("write", "Retrieval", {"Upsert", "UpsertStream", "Delete", "ChangePayload"});
-    add("read", "Collections", {"List", "Get"});
-    add("operate", "Collections", {"Update", "Rebuild", "IndexPayload"});
-    add("admin", "Collections", {"Create", "Drop", "SetAlias", "Snapshot", "Restore"});
-    add("read", "Generations", {"List", "Get", "GetCanary", "ListAdapters", "ListProbes", "SampleItems"});
-    add("operate", "Generations",
+    add({"read"}, "Retrieval", {"Get", "Search", "Scroll", "Count", "Facet"});
+    add({"write"}, "Retrieval", {"Upsert", "UpsertStream", "Delete", "ChangePayload"});
+    add({"read"}, "Collections", {"List", "Get"});
+    add({"operate"}, "Collections", {"Update", "Rebuild", "IndexPayload"});
+    add({"admin"}, "Collections", {"Create", "Drop", "SetAlias", "Snapshot", "Restore"});
+    add({"read"}, "Generations", {"List", "Get", "GetCanary", "ListAdapters", "ListProbes", "SampleItems"});
+    add({"operate"}, "Generations",
         {"Audit", "Register", "Activate", "SetCanary", "Rollback", "PutAdapter", "DropAdapter", "FitAdapter",
          "Validate", "Retire", "PutProbes", "DropProbes"});
-    add("read", "Backfill", {"Status", "Watch"});
-    add("both", "Backfill", {"Lease"});
-    add("operate", "Backfill", {"Start", "Pause", "Estimate"});
-    add("read", "Jobs", {"Get", "List", "Watch"});
-    add("operate", "Jobs", {"Cancel"});
-    add("read", "Training", {"Get", "List", "Watch"});
-    add("operate", "Training", {"Cancel"});
-    add("admin", "Training", {"Start"});
-    add("admin", "Snapshots",
+    add({"read"}, "Backfill", {"Status", "Watch"});
+    add({"read", "write"}, "Backfill", {"Lease"});
+    add({"operate"}, "Backfill", {"Start", "Pause", "Estimate"});
+    add({"read"}, "Jobs", {"Get", "List", "Watch"});
+    add({"operate"}, "Jobs", {"Cancel"});
+    add({"read"}, "Training", {"Get", "List", "Watch"});
+    add({"operate"}, "Training", {"Cancel"});
+    add({"admin"}, "Training", {"Start"});
+    add({"admin"}, "Snapshots",
         {"CreateSnapshot", "ListSnapshots", "DeleteSnapshot", "VerifySnapshot", "DownloadSnapshot", "UploadSnapshot",
          "RestoreCollection"});
     return out;
   }();
   return promised;
-}
-
-// Names a collection, an alias, a job and so on in every text field that has such a name, in nested messages too.
-void FillIn(google::protobuf::Message* message, const std::string& collection) {
-  for (int i = 0; i < message->GetDescriptor()->field_count(); ++i) {
-    const FieldDescriptor* field = message->GetDescriptor()->field(i);
-    const std::string& name = field->name();
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !field->is_repeated()) {
-      if (name == "collection" || name == "name" || name == "alias") {
-        message->GetReflection()->SetString(message, field, collection);
-      }
-      if (name == "id") message->GetReflection()->SetString(message, field, "7");
-    }
-    if (name == "batch") FillIn(message->GetReflection()->MutableMessage(message, field), collection);
-  }
-}
-
-std::string MessageFor(const std::string& method, const std::string& collection) {
-  const auto* descriptor = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
-      "lightcone.v1." + std::string(absl::StrReplaceAll(method, {{"/", "."}})));
-  const auto* type = google::protobuf::MessageFactory::generated_factory()->GetPrototype(descriptor->input_type());
-  const std::unique_ptr<google::protobuf::Message> message(type->New());
-  FillIn(message.get(), collection);
-  return message->SerializeAsString();
 }
 
 // '.': the call got past the gate; 'U': UNAUTHENTICATED, or the same too often; 'D': PERMISSION_DENIED; 'N': NOT_FOUND.
@@ -105,35 +85,180 @@ class AccessTest : public KeysTest {
   }
 };
 
-TEST_F(AccessTest, EveryMethodTakesTheKeysThatItsScopesPromise) {
-  const std::vector<std::string> scopes = {"read", "write", "operate", "admin", "both"};
-  Serve(KeyLine("read", auth::kRead) + KeyLine("write", auth::kWrite) + KeyLine("operate", auth::kOperate) +
-        KeyLine("admin", auth::kAdmin) + KeyLine("both", auth::kRead | auth::kWrite) +
-        KeyLine("expired", auth::kAdmin, {"*"}, absl::Now() - absl::Hours(1)) +
-        KeyLine("other", auth::kAdmin, {"other-*"}));
-  const std::set<std::string> lists = {"Collections/List"};
-  std::string expected, actual;
-  for (const std::string& method : MethodNames()) {
-    ASSERT_TRUE(PromisedScopes().contains(method)) << method << " needs a row in the test and in server/auth/access.cc";
-    const std::string& promised = PromisedScopes().at(method);
-    expected += method + " UUU";
-    actual += method + " ";
-    for (const char* key : {"", "wrong-key", "expired-key"}) actual += LetterOf(method, Call(method, "mine", key));
-    for (const std::string& scope : scopes) {
-      const bool may =
-          scope == "admin" || scope == promised || (scope == "both" && (promised == "read" || promised == "write"));
-      expected += may ? '.' : 'D';
-      actual += LetterOf(method, Call(method, "mine", scope + "-key"));
-    }
-    const auto* access = auth::FindAccess(method);
-    ASSERT_NE(access, nullptr) << method;
-    expected += !access->job_field.empty() ? "N\n" : lists.contains(method) ? ".\n" : "D\n";
-    actual += LetterOf(method, Call(method, "mine", "other-key"));
-    actual += '\n';
-  }
-  EXPECT_EQ(actual, expected);
-  EXPECT_EQ(PromisedScopes().size(), MethodNames().size());
+// Methods whose request names a job, and so a collection that only the job tells.
+const std::set<std::string> kJobMethods = {"Jobs/Get",     "Jobs/Watch",     "Jobs/Cancel",
+                                           "Training/Get", "Training/Watch", "Training/Cancel"};
+// Methods that concern every collection at once.
+const std::set<std::string> kMethodsForAll = {"Snapshots/CreateSnapshot",   "Snapshots/ListSnapshots",
+                                              "Snapshots/DeleteSnapshot",   "Snapshots/VerifySnapshot",
+                                              "Snapshots/DownloadSnapshot", "Snapshots/UploadSnapshot"};
+
+// A way to call the server, and what it promises to allow. The calls are about the collection "mine".
+struct AccessColumn {
+  enum class Reach { kAll, kMine, kOther };
+  std::string name;
+  std::string key = "";          // key or token; empty: none
+  std::string certificate = "";  // name in the client's certificate; empty: the port without TLS
+  ScopeNames scopes = {};        // empty: the caller is refused whatever it calls
+  Reach reach = Reach::kAll;
+};
+
+// The letter of LetterOf that the promises give.
+char PromisedLetter(const std::string& method, const AccessColumn& column) {
+  if (column.scopes.empty()) return 'U';
+  const ScopeNames& needed = PromisedScopes().at(method);
+  const bool includes = std::includes(column.scopes.begin(), column.scopes.end(), needed.begin(), needed.end());
+  if (!includes && !column.scopes.contains("admin")) return 'D';
+  if (column.reach == AccessColumn::Reach::kAll || method == "Collections/List") return '.';
+  if (kMethodsForAll.contains(method)) return 'D';
+  if (column.reach == AccessColumn::Reach::kMine) return '.';
+  return kJobMethods.contains(method) ? 'N' : 'D';
 }
+
+const std::string kMatrixSecret = "a secret that signs tokens, of 32 bytes and more";
+const std::string kOlderMatrixSecret = "the secret before it, which is valid for a while";
+
+std::vector<AccessColumn> KeyColumns() {
+  using Reach = AccessColumn::Reach;
+  std::vector<AccessColumn> columns = {
+      {.name = "no key"}, {.name = "wrong key", .key = "wrong-key"}, {.name = "expired key", .key = "expired-key"}};
+  for (const char* scope : {"read", "write", "operate", "admin"}) {
+    columns.push_back({.name = scope, .key = std::string(scope) + "-key", .scopes = {scope}});
+  }
+  columns.push_back({.name = "both", .key = "both-key", .scopes = {"read", "write"}});
+  columns.push_back({.name = "own", .key = "own-key", .scopes = {"admin"}, .reach = Reach::kMine});
+  columns.push_back({.name = "other", .key = "other-key", .scopes = {"admin"}, .reach = Reach::kOther});
+  return columns;
+}
+
+std::vector<AccessColumn> TokenColumns() {
+  using Reach = AccessColumn::Reach;
+  const auto token = [](const std::string& claims) { return SignedToken(claims, kMatrixSecret); };
+  const std::string all = R"({"access":"m"})";
+  const std::string other = R"({"access":[{"collection":"other","access":"rw"}]})";
+  return {
+      {.name = "token of another secret", .key = SignedToken(all, "a secret that this server was never told")},
+      {.name = "token without a signature", .key = EncodedPart(R"({"alg":"none"})") + "." + EncodedPart(all) + "."},
+      {.name = "token of another algorithm", .key = SignedToken(all, kMatrixSecret, R"({"alg":"none"})")},
+      {.name = "expired token", .key = token(R"({"access":"m","exp":1000})")},
+      {.name = "token that narrows", .key = token(R"({"access":"m","value_exists":{}})")},
+      {.name = "token r", .key = token(R"({"access":"r","exp":99000000000})"), .scopes = {"read"}},
+      {.name = "token m", .key = token(R"({"access":"m","sub":"app"})"), .scopes = {"admin"}},
+      {.name = "token m of the older secret", .key = SignedToken(all, kOlderMatrixSecret), .scopes = {"admin"}},
+      {.name = "token r of the collection",
+       .key = token(R"({"access":[{"collection":"mine","access":"r"}]})"),
+       .scopes = {"read"},
+       .reach = Reach::kMine},
+      {.name = "token rw of the collection",
+       .key = token(R"({"access":[{"collection":"other","access":"r"},{"collection":"mine","access":"rw"}]})"),
+       .scopes = {"read", "write"},
+       .reach = Reach::kMine},
+      {.name = "token of another collection", .key = token(other), .scopes = {"read", "write"}, .reach = Reach::kOther},
+  };
+}
+
+std::vector<AccessColumn> CertificateColumns() {
+  using Reach = AccessColumn::Reach;
+  std::vector<AccessColumn> columns = {
+      {.name = "unknown certificate", .certificate = "stranger"},
+      {.name = "expired certificate line", .certificate = "expired"},
+      {.name = "certificate and wrong key", .key = "wrong-key", .certificate = "admin"},
+      {.name = "certificate and read key", .key = "read-key", .certificate = "admin", .scopes = {"read"}}};
+  for (const char* scope : {"read", "write", "operate", "admin"}) {
+    columns.push_back({.name = std::string("certificate ") + scope, .certificate = scope, .scopes = {scope}});
+  }
+  columns.push_back({.name = "certificate own", .certificate = "own", .scopes = {"admin"}, .reach = Reach::kMine});
+  columns.push_back({.name = "certificate other", .certificate = "other", .scopes = {"admin"}, .reach = Reach::kOther});
+  return columns;
+}
+
+// The file of keys of the columns: each line once as a key, once as a certificate.
+std::string MatrixKeys() {
+  const std::vector<std::tuple<std::string, auth::Scopes, std::string, absl::Time>> lines = {
+      {"read", auth::kRead, "*", absl::InfiniteFuture()},
+      {"write", auth::kWrite, "*", absl::InfiniteFuture()},
+      {"operate", auth::kOperate, "*", absl::InfiniteFuture()},
+      {"admin", auth::kAdmin, "*", absl::InfiniteFuture()},
+      {"both", auth::kRead | auth::kWrite, "*", absl::InfiniteFuture()},
+      {"own", auth::kAdmin, "mine*", absl::InfiniteFuture()},
+      {"other", auth::kAdmin, "other*", absl::InfiniteFuture()},
+      {"expired", auth::kAdmin, "*", absl::Now() - absl::Hours(1)}};
+  std::string text;
+  for (const auto& [name, scopes, pattern, expires] : lines) {
+    text += KeyLine(name, scopes, {pattern}, expires);
+    auth::KeyEntry entry;
+    entry.name = name + ".certificate";
+    entry.certificate = name + ".example";
+    entry.grant = {scopes, {pattern}};
+    entry.expires = expires;
+    text += auth::LineOf(entry) + "\n";
+  }
+  return text;
+}
+
+// Two ports over one engine and one set of keys: one plain, one that asks for client certificates.
+class AccessMatrix : public AccessTest {
+ protected:
+  ~AccessMatrix() override { tls_server_.reset(); }
+
+  void SetUp() override {
+    ASSERT_TRUE(WriteFileAtomically(folder_ / "secrets", kMatrixSecret + "\n" + kOlderMatrixSecret + "\n").ok());
+    secrets_file_ = folder_ / "secrets";
+    Serve(MatrixKeys());
+    const Authority::Pair pair = authority_.Issue("server");
+    ASSERT_TRUE(WriteFileAtomically(folder_ / "server.key", pair.key).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder_ / "server.pem", pair.certificate).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder_ / "ca.pem", authority_.certificate()).ok());
+    auto certificates = auth::Certificates::Open({.certificate_file = folder_ / "server.pem",
+                                                  .key_file = folder_ / "server.key",
+                                                  .client_ca_file = folder_ / "ca.pem"});
+    ASSERT_TRUE(certificates.ok()) << certificates.status();
+    certificates_ = *std::move(certificates);
+    RpcOptions options;
+    options.keys = keys_.get();
+    options.certificates = certificates_.get();
+    auto server = RpcServer::Start(&engine_, options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    tls_server_ = *std::move(server);
+  }
+
+  std::shared_ptr<grpc::Channel> ChannelOf(const AccessColumn& column) const {
+    if (column.certificate.empty()) return channel_;
+    const Authority::Pair pair = authority_.Issue(column.certificate + ".example");
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(tls_server_->address(),
+                                     grpc::SslCredentials({authority_.certificate(), pair.key, pair.certificate}),
+                                     arguments);
+  }
+
+  // Walks every method with every column.
+  void Walk(const std::vector<AccessColumn>& columns) {
+    for (const AccessColumn& column : columns) {
+      const std::shared_ptr<grpc::Channel> channel = ChannelOf(column);
+      std::string expected, actual;
+      for (const std::string& method : MethodNames()) {
+        ASSERT_TRUE(PromisedScopes().contains(method)) << method << " needs a row in the test and in the server";
+        const Ended ended = CallByName(channel, "/lightcone.v1." + method, MessageFor(method, "mine"), column.key);
+        expected += method + " " + PromisedLetter(method, column) + "\n";
+        actual += method + " " + LetterOf(method, ended) + "\n";
+        EXPECT_NE(ended.status.error_code(), grpc::UNAVAILABLE) << column.name << " " << ended.status.error_message();
+      }
+      EXPECT_EQ(actual, expected) << column.name;
+    }
+    EXPECT_EQ(PromisedScopes().size(), MethodNames().size());
+  }
+
+  Authority authority_;
+  std::unique_ptr<auth::Certificates> certificates_;
+  std::unique_ptr<RpcServer> tls_server_;
+};
+
+TEST_F(AccessMatrix, EveryMethodTakesTheKeysThatItsScopesPromise) { Walk(KeyColumns()); }
+
+TEST_F(AccessMatrix, EveryMethodTakesTheTokensThatItsScopesPromise) { Walk(TokenColumns()); }
+
+TEST_F(AccessMatrix, EveryMethodTakesTheCertificatesThatItsScopesPromise) { Walk(CertificateColumns()); }
 
 TEST_F(AccessTest, ASearchThatWritesIsToldWhetherItsKeyMayWrite) {
   Serve(KeyLine("read", auth::kRead) + KeyLine("both", auth::kRead | auth::kWrite, {"mine", "theirs"}) +

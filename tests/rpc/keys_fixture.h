@@ -99,7 +99,9 @@ class KeysTest : public testing::Test {
 
   void Serve(const std::string& lines) {
     Write(lines);
-    auto keys = auth::Keyring::Open({.keys_file = folder_ / "keys", .steady_clock = steady_clock_});
+    auto keys = auth::Keyring::Open({.keys_file = folder_ / "keys",
+                                     .token_secrets_file = secrets_file_,
+                                     .steady_clock = steady_clock_});
     ASSERT_TRUE(keys.ok()) << keys.status();
     keys_ = *std::move(keys);
     RpcOptions options;
@@ -128,6 +130,7 @@ class KeysTest : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  std::string secrets_file_;  // of tokens; empty: none are taken
   FakeEngine engine_;
   auth::Quota::Clock steady_clock_ = SteadyNanos;  // clock of the keys' limits; set before Serve
   std::unique_ptr<auth::Keyring> keys_;
