@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -30,6 +31,8 @@ class TlsClient {
     std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to servers that have hung up.
     const timeval wait{60, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+    const int at_once = 1;  // Else the request waits for the server's acknowledgement of the handshake.
+    setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
     sockaddr_in name{};
     name.sin_family = AF_INET;
     name.sin_port = htons(static_cast<uint16_t>(port));
