@@ -33,7 +33,7 @@ constexpr Access kTable[] = {
     {.method = "Collections/Restore", .needed = kAdmin, .name_field = "collection"},
     {.method = "Collections/Rebuild", .needed = kOperate, .collection_field = "collection"},
     {.method = "Collections/Update", .needed = kOperate, .collection_field = "collection"},
-    {.method = "Collections/IndexPayload", .needed = kOperate, .collection_field = "collection"},
+    {.method = "Collections/IndexPayload", .needed = kIndex, .collection_field = "collection"},
 
     {.method = "Generations/List", .needed = kRead, .collection_field = "collection"},
     {.method = "Generations/Get", .needed = kRead, .collection_field = "collection"},

@@ -21,10 +21,14 @@ struct Scopes {
 };
 
 inline constexpr Scopes kNoScope{0};
-inline constexpr Scopes kRead{1};     // searches, items, states of collections, generations, backfills and jobs
-inline constexpr Scopes kWrite{2};    // items
-inline constexpr Scopes kOperate{4};  // generations, adapters, probe sets, backfills, jobs, indexes
-inline constexpr Scopes kAdmin{8};    // collections, aliases, trainings from files of the server; and all of the above
+inline constexpr Scopes kRead{1};   // searches, items, states of collections, generations, backfills and jobs
+inline constexpr Scopes kWrite{2};  // items
+// Payload indexes: a part of `operate`, which tokens grant beside writes. It has no name of its own in files of keys,
+// and a refusal names `operate`.
+inline constexpr Scopes kIndex{16};
+// Generations, adapters, probe sets, backfills, jobs, indexes.
+inline constexpr Scopes kOperate{4 | kIndex.bits};
+inline constexpr Scopes kAdmin{8};  // collections, aliases, trainings from files of the server; and all of the above
 
 // "read", "write", "operate" or "admin". INVALID_ARGUMENT names `field` and the value.
 absl::StatusOr<Scopes> ParseScope(std::string_view name, std::string_view field);

@@ -52,6 +52,13 @@ bool IsSigned(std::string_view content, std::string_view signature, const std::v
   return good;
 }
 
+// What access to one collection grants; none: the text is not known.
+Scopes ScopesOf(const Claim& access) {
+  if (access == "r") return kRead;
+  if (access == "prw") return kRead | kWrite;
+  return access == "rw" ? kRead | kWrite | kIndex : kNoScope;
+}
+
 absl::Status AddGrants(const Claim& access, std::vector<Grant>* grants) {
   if (access == "r") {
     grants->push_back({kRead, {"*"}});
@@ -66,15 +73,16 @@ absl::Status AddGrants(const Claim& access, std::vector<Grant>* grants) {
   }
   for (const Claim& one : access) {
     if (!one.is_object() || !one.contains("collection") || !one["collection"].is_string() || one.size() != 2 ||
-        !one.contains("access") || (one["access"] != "r" && one["access"] != "rw")) {
-      return Refuse("an element of its claim 'access' is not {\"collection\": NAME, \"access\": \"r\" or \"rw\"}");
+        !one.contains("access") || ScopesOf(one["access"]) == kNoScope) {
+      return Refuse(
+          "an element of its claim 'access' is not {\"collection\": NAME, \"access\": \"r\", \"prw\" or \"rw\"}");
     }
     const std::string name = one["collection"].get<std::string>();
     // The name of one collection, as in Qdrant: no pattern.
     if (!CheckPattern(name, "collection").ok() || name.find('*') != std::string::npos) {
       return Refuse("a collection of its claim 'access' is no name");
     }
-    grants->push_back({one["access"] == "rw" ? kRead | kWrite : kRead, {name}});
+    grants->push_back({ScopesOf(one["access"]), {name}});
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,8 @@
 // JSON web tokens, signed with HMAC-SHA-256, with the claims of Qdrant's tokens:
 //   exp     seconds since 1970 after which the token is refused; absent: never
 //   sub     name of the caller; absent: "token"
-//   access  "r" (read everything), "m" (everything), or a list of {"collection": NAME, "access": "r" or "rw"}
+//   access  "r" (read everything), "m" (everything), or a list of {"collection": NAME, "access": ACCESS}, where ACCESS
+//           is "r" (read), "prw" (items, too) or "rw" (items and payload indexes, too)
 // A token with a claim that narrows access in another way ("value_exists", "payload") is refused, never widened.
 // Threads: pure functions.
 #pragma once

@@ -6,7 +6,7 @@ namespace lightcone::server {
 namespace {
 
 using auth::kAdmin;
-using auth::kOperate;
+using auth::kIndex;
 using auth::kRead;
 using auth::kWrite;
 
@@ -35,9 +35,9 @@ constexpr Endpoint kEndpoints[] = {
      rest::CollectionExists},
     {"Rest/ListCollectionAliases", "GET", LC_COLLECTION "/aliases", Needs(kRead), RestLane::kRead, false,
      rest::ListAliases},
-    {"Rest/CreatePayloadIndex", "PUT", LC_COLLECTION "/index", Needs(kOperate), RestLane::kOperate, true,
+    {"Rest/CreatePayloadIndex", "PUT", LC_COLLECTION "/index", Needs(kIndex), RestLane::kOperate, true,
      rest::CreatePayloadIndex},
-    {"Rest/DropPayloadIndex", "DELETE", LC_COLLECTION "/index/{field_name}", Needs(kOperate), RestLane::kOperate, false,
+    {"Rest/DropPayloadIndex", "DELETE", LC_COLLECTION "/index/{field_name}", Needs(kIndex), RestLane::kOperate, false,
      rest::DropPayloadIndex},
     {"Rest/UpsertPoints", "PUT", LC_COLLECTION "/points", Needs(kWrite), RestLane::kWrite, true, rest::UpsertPoints},
     {"Rest/UpdateVectors", "PUT", LC_COLLECTION "/points/vectors", Needs(kWrite), RestLane::kWrite, true,

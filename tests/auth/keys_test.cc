@@ -150,6 +150,8 @@ TEST_F(KeyringTest, ScopesAndCollectionsAreChecked) {
   EXPECT_TRUE(keys_->CheckCollection(*shop, kRead, "shop-1", "shop-1").ok());
   EXPECT_THAT(keys_->CheckCollection(*shop, kRead, "news", "alias"), Fails(kDenied, "collection 'alias'"));
   EXPECT_TRUE((Scopes{kAdmin}.Include(kRead | kWrite | kOperate)));
+  EXPECT_TRUE((kOperate.Include(kIndex) && !kIndex.Include(kOperate)));
+  EXPECT_EQ(TextOf(kIndex), "operate");
   EXPECT_THAT(keys_->figures().refused_total, ElementsAre(0, 0, 0, 1, 1));
 }
 

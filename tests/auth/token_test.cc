@@ -40,8 +40,19 @@ TEST(Token, AccessGrantsWhatItSays) {
   ASSERT_TRUE(some.ok()) << some.status();
   EXPECT_TRUE(some->principal.MayUse(kRead, "a"));
   EXPECT_FALSE(some->principal.MayUse(kWrite, "a"));
-  EXPECT_TRUE(some->principal.MayUse(kRead | kWrite, "b"));
+  EXPECT_TRUE(some->principal.MayUse(kRead | kWrite | kIndex, "b"));
+  EXPECT_FALSE(some->principal.MayUse(kOperate, "b"));
   EXPECT_FALSE(some->principal.MayUse(kRead, "c"));
+}
+
+TEST(Token, AccessToThePointsOfACollectionMakesNoIndexes) {
+  const auto points = Verify(TokenOf(R"({"access":[{"collection":"a","access":"prw"}]})"));
+  ASSERT_TRUE(points.ok()) << points.status();
+  EXPECT_TRUE(points->principal.MayUse(kRead | kWrite, "a"));
+  EXPECT_FALSE(points->principal.MayUse(kIndex, "a"));
+  EXPECT_FALSE(points->principal.MayUse(kRead, "b"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":[{"collection":"a","access":"w"}]})")), HasSubstr("prw"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"prw"})")), HasSubstr("'access'"));
 }
 
 TEST(Token, WhatIsNotSignedOrNotUnderstoodIsRefused) {

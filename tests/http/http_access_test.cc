@@ -35,7 +35,7 @@ struct RoutePromise {
     kSeen,        // the collections that the caller sees
     kAll,         // every collection
   };
-  std::string scope;  // "read", "write", "operate" or "admin"; empty: the route is open
+  std::string scope;  // "read", "write", "index", "operate" or "admin"; empty: the route is open
   About about = About::kNothing;
 };
 
@@ -79,8 +79,8 @@ void PromiseRest(Promises* out) {
   add("write", "PUT", {"/points", "/points/vectors", "/points/payload"});
   add("write", "POST",
       {"/points/delete", "/points/payload", "/points/payload/delete", "/points/payload/clear", "/points/batch"});
-  add("operate", "PUT", {"/index"});
-  add("operate", "DELETE", {"/index/{field_name}"});
+  add("index", "PUT", {"/index"});  // a part of "operate", and of a token's "rw"
+  add("index", "DELETE", {"/index/{field_name}"});
   for (const char* method : {"PUT", "PATCH", "DELETE"}) add("admin", method, {""});
   // They say to everybody that they are not there.
   add("", "POST",
@@ -203,7 +203,8 @@ struct HttpColumn {
 char PromisedLetter(const std::string& route, const RoutePromise& promise, const HttpColumn& column) {
   if (promise.scope.empty()) return '.';
   if (column.scopes.empty() || (column.is_session && !IsOfConsole(route))) return 'U';
-  if (!column.scopes.contains(promise.scope) && !column.scopes.contains("admin")) return 'D';
+  const bool operates = column.scopes.contains("operate") && promise.scope == "index";
+  if (!column.scopes.contains(promise.scope) && !operates && !column.scopes.contains("admin")) return 'D';
   if (column.reach == HttpColumn::Reach::kAll || promise.about == RoutePromise::About::kSeen) return '.';
   if (promise.about == RoutePromise::About::kAll) return 'D';
   return column.reach == HttpColumn::Reach::kMine ? '.' : 'D';
@@ -259,6 +260,10 @@ std::vector<HttpColumn> TokenColumnsOfHttp() {
        .reach = Reach::kMine},
       {.name = "token rw of the collection",
        .headers = token(R"({"access":[{"collection":"other","access":"r"},{"collection":"mine","access":"rw"}]})"),
+       .scopes = {"read", "write", "index"},
+       .reach = Reach::kMine},
+      {.name = "token prw of the collection",
+       .headers = token(R"({"access":[{"collection":"mine","access":"prw"}]})"),
        .scopes = {"read", "write"},
        .reach = Reach::kMine},
       {.name = "token of another collection",
@@ -422,9 +427,9 @@ class HttpAccess : public testing::Test {
     const size_t at = answer.find("Set-Cookie: ");
     EXPECT_NE(at, std::string::npos) << answer;
     const std::string cookie = answer.substr(at + 12, answer.find(';', at) - at - 12);
-    const auto json = nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
+    const auto opened = nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
     column.name = "session of " + name;
-    column.headers = StrCat("Cookie: ", cookie, "\r\nX-Lightcone-Csrf: ", json.value("csrf_token", ""), "\r\n");
+    column.headers = StrCat("Cookie: ", cookie, "\r\nX-Lightcone-Csrf: ", opened.value("csrf_token", ""), "\r\n");
     column.is_session = true;
     return column;
   }
@@ -497,10 +502,11 @@ class TokenPorts : public HttpAccess {
   std::string Letters(const std::string& token) {
     const Ended ended = CallByName(Channel(), "/lightcone.v1.Collections/List", "", "Bearer " + token, "authorization");
     const bool limited = ended.status.error_code() == grpc::RESOURCE_EXHAUSTED;
-    const char grpc = ended.status.ok()                                               ? '.'
-                      : ended.status.error_code() == grpc::UNAUTHENTICATED || limited ? 'U'
-                                                                                      : '?';
-    return {grpc, LetterOfStatus(StatusIn(Ask("GET /collections", {.name = "token", .headers = BearerHeader(token)})))};
+    const char over_grpc = ended.status.ok()                                               ? '.'
+                           : ended.status.error_code() == grpc::UNAUTHENTICATED || limited ? 'U'
+                                                                                           : '?';
+    return {over_grpc,
+            LetterOfStatus(StatusIn(Ask("GET /collections", {.name = "token", .headers = BearerHeader(token)})))};
   }
   std::shared_ptr<grpc::Channel> Channel() {
     return grpc::CreateChannel(server_->bound().grpc, grpc::InsecureChannelCredentials());

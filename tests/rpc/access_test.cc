@@ -36,7 +36,8 @@ const std::map<std::string, ScopeNames>& PromisedScopes() {
     add({"read"}, "Retrieval", {"Get", "Search", "Scroll", "Count", "Facet"});
     add({"write"}, "Retrieval", {"Upsert", "UpsertStream", "Delete", "ChangePayload"});
     add({"read"}, "Collections", {"List", "Get"});
-    add({"operate"}, "Collections", {"Update", "Rebuild", "IndexPayload"});
+    add({"operate"}, "Collections", {"Update", "Rebuild"});
+    add({"index"}, "Collections", {"IndexPayload"});  // a part of "operate", and of a token's "rw"
     add({"admin"}, "Collections", {"Create", "Drop", "SetAlias", "Snapshot", "Restore"});
     add({"read"}, "Generations", {"List", "Get", "GetCanary", "ListAdapters", "ListProbes", "SampleItems"});
     add({"operate"}, "Generations",
@@ -107,8 +108,10 @@ struct AccessColumn {
 char PromisedLetter(const std::string& method, const AccessColumn& column) {
   if (column.scopes.empty()) return 'U';
   const ScopeNames& needed = PromisedScopes().at(method);
-  const bool includes = std::includes(column.scopes.begin(), column.scopes.end(), needed.begin(), needed.end());
-  if (!includes && !column.scopes.contains("admin")) return 'D';
+  ScopeNames granted = column.scopes;
+  if (granted.contains("operate")) granted.insert("index");
+  const bool includes = std::includes(granted.begin(), granted.end(), needed.begin(), needed.end());
+  if (!includes && !granted.contains("admin")) return 'D';
   if (column.reach == AccessColumn::Reach::kAll || method == "Collections/List") return '.';
   if (kMethodsForAll.contains(method)) return 'D';
   if (column.reach == AccessColumn::Reach::kMine) return '.';
@@ -151,6 +154,10 @@ std::vector<AccessColumn> TokenColumns() {
        .reach = Reach::kMine},
       {.name = "token rw of the collection",
        .key = token(R"({"access":[{"collection":"other","access":"r"},{"collection":"mine","access":"rw"}]})"),
+       .scopes = {"read", "write", "index"},
+       .reach = Reach::kMine},
+      {.name = "token prw of the collection",
+       .key = token(R"({"access":[{"collection":"mine","access":"prw"}]})"),
        .scopes = {"read", "write"},
        .reach = Reach::kMine},
       {.name = "token of another collection", .key = token(other), .scopes = {"read", "write"}, .reach = Reach::kOther},
