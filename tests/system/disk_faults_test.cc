@@ -4,14 +4,13 @@
 // LIGHTCONE_FAULT_POINTS sets the number of points (2000 for all) and LIGHTCONE_FAULT_FIRST the first of them.
 #include "tests/system/disk_faults.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,7 +32,10 @@ constexpr uint64_t kStoreMemory = 16 << 20;
 // A disk of seconds a sync needs most of it; elsewhere writes go on within a second.
 constexpr absl::Duration kRecoveryMax = absl::Seconds(90);
 constexpr char kCollection[] = "faults";
-constexpr const char* kCallNames[] = {"write", "sync", "rename", "open", "read"};
+constexpr DiskCallSet kStruck[] = {SetOf(kCallWrite), SetOf(kCallSync), SetOf(kCallRename),
+                                   SetOf(kCallOpen) | SetOf(kCallCreate), SetOf(kCallRead)};
+constexpr const char* kStruckNames[] = {"write", "sync", "rename", "open", "read"};
+constexpr int kKinds = std::size(kStruck);
 
 class DiskFaultsTest : public testing::Test {
  protected:
@@ -42,13 +44,8 @@ class DiskFaultsTest : public testing::Test {
     std::puts("a sanitizer must be the first library of a process: nothing is tested");
     return;
 #endif
-    const int fd = ::open((folder_ / "faults").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    ASSERT_GE(fd, 0);
-    ASSERT_EQ(::ftruncate(fd, sizeof(DiskFaults)), 0);
-    void* const at = ::mmap(nullptr, sizeof(DiskFaults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    ::close(fd);
-    ASSERT_NE(at, MAP_FAILED);
-    faults_ = static_cast<DiskFaults*>(at);
+    faults_ = MapFaults((folder_ / "faults").c_str());
+    ASSERT_NE(faults_, nullptr);
   }
   void TearDown() override {
     server_.reset();
@@ -114,15 +111,6 @@ class DiskFaultsTest : public testing::Test {
     }
   }
 
-  void Arm(DiskCall call, uint64_t after, uint64_t count, int error, bool torn) {
-    faults_->call = call;
-    faults_->error = error;
-    faults_->torn = torn;
-    faults_->failed = 0;
-    faults_->first = faults_->seen[call].load() + after;
-    faults_->count = count;
-  }
-
   // OK once a write is acknowledged. The last refusal at the limit, and as soon as the store waits for a restart.
   absl::Status WritesGoOn() {
     const absl::Time end = absl::Now() + kRecoveryMax;
@@ -157,14 +145,14 @@ TEST_F(DiskFaultsTest, NoFaultOfAFileLosesWhatWasAcknowledged) {
   const int first = FromEnvironment("LIGHTCONE_FAULT_FIRST", 0);
   const int points = FromEnvironment("LIGHTCONE_FAULT_POINTS", kPoints);
   for (int point = first; point < first + points; ++point) {
-    const auto call = static_cast<DiskCall>(point % kDiskCalls);
-    const int error = point / kDiskCalls % 2 == 0 ? EIO : ENOSPC;
+    const int kind = point % kKinds;
+    const int error = point / kKinds % 2 == 0 ? EIO : ENOSPC;
     const bool torn = point % 3 == 0;
-    const std::string name = StrCat("point ", point, ": ", kCallNames[call], error == EIO ? ", EIO" : ", ENOSPC");
+    const std::string name = StrCat("point ", point, ": ", kStruckNames[kind], error == EIO ? ", EIO" : ", ENOSPC");
     SCOPED_TRACE(name);
     // Later points strike later calls, as far as the steps reach, and one call or three in a row.
-    const uint64_t after = static_cast<uint64_t>(point / (2 * kDiskCalls)) * 3 % kSteps;
-    Arm(call, after, point % 2 == 0 ? 1 : 3, error, torn);
+    const uint64_t after = static_cast<uint64_t>(point / (2 * kKinds)) * 3 % kSteps;
+    ArmFaults(faults_, kStruck[kind], kStruck[kind], after, point % 2 == 0 ? 1 : 3, error, torn);
     for (uint64_t step = 0; step < kSteps; ++step) {
       const uint64_t item = step % 5;
       if (Upsert(item, ++version_).ok()) acknowledged[item] = version_;

@@ -6,16 +6,11 @@
 #include <string>
 
 #include "tests/system/power_workload.h"
+#include "tests/system/preloaded.h"
 
 namespace lightcone {
 
-// Whether a library can be preloaded: a sanitizer must be the first library of a process.
-inline constexpr bool kCanRecord =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    false;
-#else
-    true;
-#endif
+inline constexpr bool kCanRecord = kCanPreload;
 
 // Runs the test `name` of this program in a fresh process, with `variable` in its environment, and kills it with -9
 // after record `kill_after` of the log; 0: not. Its exit status; the negative number of the signal that ended it.
@@ -24,8 +19,5 @@ int RunRecorded(const std::string& name, const std::string& variable, const std:
 
 // The same with a plan of the workload (power_workload.h), whose folder is recorded. `states` is as in RunPowerPlan.
 int RunPowerChild(const PowerPlan& plan, const std::string& states, const std::string& log, uint64_t kill_after = 0);
-
-// A number in the environment.
-uint64_t NumberFrom(const char* variable, uint64_t otherwise);
 
 }  // namespace lightcone

@@ -146,7 +146,8 @@ void ExpectSearchesAgree(Engine& engine, const std::string& name, const Stored& 
   ExpectOwnVectorsFound(engine, name, stored);
 }
 
-// The states that the items are in, one of those given for each writer. Writers without one have failed the test.
+}  // namespace
+
 std::vector<size_t> ExpectItems(Engine& engine, const std::string& name,
                                 const std::vector<std::vector<PowerState>>& states, uint32_t active) {
   const Stored stored = ReadItems(engine, name);
@@ -166,6 +167,8 @@ std::vector<size_t> ExpectItems(Engine& engine, const std::string& name,
   ExpectSearchesAgree(engine, name, stored);
   return seen;
 }
+
+namespace {
 
 void ExpectWritesGoOn(Engine& engine) {
   auto batch = server::BatchOf({server::ItemOf(ItemId{kLaterId}, {0.5f, 0.5f, 0.5f, 0.5f})}, kPowerGeneration);

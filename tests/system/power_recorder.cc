@@ -3,7 +3,6 @@
 // stood in the log when it began. A child inherits the log; a record is one write to a file opened with O_APPEND.
 // What cannot be recorded is told by a record of its own: files that stdio opens, shared mappings that write, symbolic
 // links, files without a name, exchanges of two names. Calls of other files go through untouched.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,16 +21,16 @@
 #include <string>
 
 #include "tests/system/power_log.h"
+#include "tests/system/preload.h"
 
 namespace {
 
+using lightcone::ModeOf;
+using lightcone::PathAt;
+using lightcone::PathOfFd;
 using lightcone::PowerHeader;
 using lightcone::PowerKind;
-
-template <typename Function>
-Function* Real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
+using lightcone::Real;
 
 constinit std::mutex mutex;  // order of the calls and of their records
 
@@ -56,27 +55,7 @@ const Setting& Settings() {
   return *settings;
 }
 
-// An empty path is none of the folder's.
-std::string PathOfFd(int fd) {
-  char link[64], path[4096];
-  std::snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-  const ssize_t n = ::readlink(link, path, sizeof(path));
-  return n <= 0 ? std::string() : std::string(path, static_cast<size_t>(n));
-}
-
-std::string PathAt(int folder, const char* path) {
-  if (path == nullptr) return "";
-  if (path[0] == '/') return path;
-  if (folder != AT_FDCWD) return PathOfFd(folder) + "/" + path;
-  char here[4096];
-  return ::getcwd(here, sizeof(here)) == nullptr ? std::string() : std::string(here) + "/" + path;
-}
-
-bool Concerns(const std::string& path) {
-  const std::string& folder = Settings().folder;
-  return !folder.empty() && path.compare(0, folder.size(), folder) == 0 &&
-         (path.size() == folder.size() || path[folder.size()] == '/');
-}
+bool Concerns(const std::string& path) { return lightcone::IsWithin(path, Settings().folder); }
 bool ConcernsFd(int fd) { return !Settings().folder.empty() && fd >= 0 && Concerns(PathOfFd(fd)); }
 
 // The caller holds the mutex.
@@ -175,10 +154,6 @@ std::string Joined(const struct iovec* parts, int count, size_t bytes) {
   for (int i = 0; i < count; ++i) all.append(static_cast<const char*>(parts[i].iov_base), parts[i].iov_len);
   all.resize(bytes);
   return all;
-}
-
-mode_t ModeOf(int flags, va_list arguments) {
-  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
 template <typename Call>

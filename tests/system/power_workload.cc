@@ -62,6 +62,31 @@ std::string PayloadOf(int writer, uint64_t version, size_t text_bytes) {
                 std::string(text_bytes, 'x'), "\"}");
 }
 
+Durability DurabilityOf(const PowerCall& call) { return call.durable ? Durability::kDurable : Durability::kProcess; }
+
+absl::Status Upsert(Engine* engine, const PowerCall& call, const PowerState& state, std::mt19937_64* random) {
+  const bool embeds = call.action == PowerAction::kEmbed;
+  UpsertBatch batch;
+  batch.collection = kPowerCollection;
+  batch.generation = embeds ? kPowerNewGeneration : kPowerGeneration;
+  batch.same_content = embeds;
+  batch.keep_payload = call.action == PowerAction::kKeepPayload;
+  batch.durability = DurabilityOf(call);
+  for (const uint64_t id : call.items) {
+    UpsertItem item;
+    item.id = IdOf(id);
+    // Items of a batch have one version. Their vectors differ by the item.
+    const uint64_t version = embeds ? state.at(id).version : call.version;
+    item.content = PowerVector(version * kPowerIdStep + id, batch.generation);
+    if (!embeds && !batch.keep_payload) {
+      item.payload_json = PayloadOf(call.writer, call.version, (*random)() % kTextBytesMax);
+      item.ttl_ms = call.action == PowerAction::kUpsertWithTtl ? static_cast<int64_t>(1 + (*random)() % kTtlMsMax) : 0;
+    }
+    batch.items.push_back(std::move(item));
+  }
+  return engine->Upsert(std::move(batch), {}).status();
+}
+
 class PowerWriter {
  public:
   PowerWriter(Engine* engine, const PowerPlan& plan, int number, PowerState state)
@@ -78,7 +103,7 @@ class PowerWriter {
       const PowerCall call = NextCall();
       const std::string note = NoteOfCall(call);
       Note(note);
-      Check(Make(call), note);
+      Check(MakePowerCall(engine_, call, state_, &random_), note);
       Note(NoteOfDone(call.number));
       ApplyCall(call, &state_);
     }
@@ -130,60 +155,6 @@ class PowerWriter {
     call.action = PowerAction::kUpsert;
     call.items = Choose([](uint64_t) { return true; });
     return call;
-  }
-
-  absl::Status Make(const PowerCall& call) {
-    const Durability durability = call.durable ? Durability::kDurable : Durability::kProcess;
-    std::vector<ItemId> ids;
-    for (const uint64_t item : call.items) ids.push_back(IdOf(item));
-    switch (call.action) {
-      case PowerAction::kDelete:
-        return engine_->Delete(kPowerCollection, ids, durability, {}).status();
-      case PowerAction::kDeleteByFilter: {
-        server::DeleteByFilterCall made;
-        made.collection = kPowerCollection;
-        made.filter = server::Leaf(server::FilterNode::Kind::kEquals, "key", {PowerKey(number_, call.version)});
-        made.durability = durability;
-        const auto answer = engine_->DeleteByFilter(made, {});
-        if (answer.ok() && !answer->token.empty()) return Internal("one batch did not delete the whole group");
-        return answer.status();
-      }
-      case PowerAction::kChangePayload: {
-        server::ChangePayloadCall made;
-        made.collection = kPowerCollection;
-        made.payload_json = StrCat("{\"patch\":", call.version, "}");
-        made.ids = ids;
-        made.durability = durability;
-        const auto answer = engine_->ChangePayload(made, {});
-        if (answer.ok() && !answer->missing.empty()) return Internal("an item is missing");
-        return answer.status();
-      }
-      default:
-        return Upsert(call, durability);
-    }
-  }
-
-  absl::Status Upsert(const PowerCall& call, Durability durability) {
-    const bool embeds = call.action == PowerAction::kEmbed;
-    UpsertBatch batch;
-    batch.collection = kPowerCollection;
-    batch.generation = embeds ? kPowerNewGeneration : kPowerGeneration;
-    batch.same_content = embeds;
-    batch.keep_payload = call.action == PowerAction::kKeepPayload;
-    batch.durability = durability;
-    for (const uint64_t id : call.items) {
-      UpsertItem item;
-      item.id = IdOf(id);
-      // Items of a batch have one version. Their vectors differ by the item.
-      const uint64_t version = embeds ? state_.at(id).version : call.version;
-      item.content = PowerVector(version * kPowerIdStep + id, batch.generation);
-      if (!embeds && !batch.keep_payload) {
-        item.payload_json = PayloadOf(number_, call.version, random_() % kTextBytesMax);
-        item.ttl_ms = call.action == PowerAction::kUpsertWithTtl ? static_cast<int64_t>(1 + random_() % kTtlMsMax) : 0;
-      }
-      batch.items.push_back(std::move(item));
-    }
-    return engine_->Upsert(std::move(batch), {}).status();
   }
 
   Engine* const engine_;
@@ -373,6 +344,37 @@ std::vector<float> PowerVector(uint64_t version, uint32_t generation) {
 }
 
 std::string PowerKey(int writer, uint64_t group) { return StrCat("w", writer, "g", group); }
+
+absl::Status MakePowerCall(Engine* engine, const PowerCall& call, const PowerState& state, std::mt19937_64* random) {
+  const Durability durability = DurabilityOf(call);
+  std::vector<ItemId> ids;
+  for (const uint64_t item : call.items) ids.push_back(IdOf(item));
+  switch (call.action) {
+    case PowerAction::kDelete:
+      return engine->Delete(kPowerCollection, ids, durability, {}).status();
+    case PowerAction::kDeleteByFilter: {
+      server::DeleteByFilterCall made;
+      made.collection = kPowerCollection;
+      made.filter = server::Leaf(server::FilterNode::Kind::kEquals, "key", {PowerKey(call.writer, call.version)});
+      made.durability = durability;
+      const auto answer = engine->DeleteByFilter(made, {});
+      if (answer.ok() && !answer->token.empty()) return Internal("one batch did not delete the whole group");
+      return answer.status();
+    }
+    case PowerAction::kChangePayload: {
+      server::ChangePayloadCall made;
+      made.collection = kPowerCollection;
+      made.payload_json = StrCat("{\"patch\":", call.version, "}");
+      made.ids = ids;
+      made.durability = durability;
+      const auto answer = engine->ChangePayload(made, {});
+      if (answer.ok() && !answer->missing.empty()) return Internal("an item is missing");
+      return answer.status();
+    }
+    default:
+      return Upsert(engine, call, state, random);
+  }
+}
 
 std::string EncodePowerPlan(const PowerPlan& plan) {
   return StrCat(plan.seed, " ", plan.round, " ", plan.calls, " ", plan.base);

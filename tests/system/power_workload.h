@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/engine/api/engine.h"
 #include "tests/system/power_oracle.h"
 
@@ -28,6 +30,11 @@ server::EngineOptions PowerOptions(const std::string& data);
 std::vector<float> PowerVector(uint64_t version, uint32_t generation);
 // What filters select the items of a group by.
 std::string PowerKey(int writer, uint64_t group);
+
+// Makes a call of a writer (power_oracle.h) whose items are in `state`. Lengths of payloads and times to live follow
+// from `random`. Errors as of the engine's call; INTERNAL where it has done less than it says.
+absl::Status MakePowerCall(server::Engine* engine, const PowerCall& call, const PowerState& state,
+                           std::mt19937_64* random);
 
 // What a process begins with. It is a line of text.
 struct PowerPlan {
