@@ -52,7 +52,7 @@ struct Keyring::Table {
   absl::flat_hash_map<uint64_t, std::vector<KnownKey>> keys;
   absl::flat_hash_map<std::string, KnownKey> certificates;
   std::vector<std::string> secrets;
-  absl::flat_hash_map<std::string, CallLimits> limits;  // by name; of keys that have any
+  absl::flat_hash_map<std::string, CallLimits> limits;  // limits by the name of their key
   int64_t entries = 0;
 };
 

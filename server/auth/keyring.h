@@ -60,8 +60,8 @@ struct LimitedKey {
 struct KeyringFigures {
   int64_t keys = 0;
   uint64_t reloads_total = 0, failed_reloads_total = 0;
-  std::array<uint64_t, kRefusalNames.size()> refused_total = {};  // by Refusal
-  std::vector<LimitedKey> limited;                                // by name
+  std::array<uint64_t, kRefusalNames.size()> refused_total = {};  // calls by Refusal
+  std::vector<LimitedKey> limited;                                // keys by name
 };
 
 class Keyring {
@@ -112,7 +112,7 @@ class Keyring {
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // one reload at a time
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, QuotaPtr> quotas_ ABSL_GUARDED_BY(mutex_);  // by name; of keys with limits
+  absl::flat_hash_map<std::string, QuotaPtr> quotas_ ABSL_GUARDED_BY(mutex_);  // quotas by the name of their key
   std::string failure_ ABSL_GUARDED_BY(mutex_);  // why the last reload failed; empty: it did not
   uint64_t reloads_ ABSL_GUARDED_BY(mutex_) = 0, failed_reloads_ ABSL_GUARDED_BY(mutex_) = 0;
 };

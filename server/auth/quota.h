@@ -23,10 +23,10 @@ namespace lightcone::server::auth {
 
 // 0: no limit.
 struct CallLimits {
-  int64_t calls_per_second = 0;     // as many at once as one second brings
+  int64_t calls_per_second = 0;     // calls that begin; a second's at once
   int64_t calls_in_flight_max = 0;  // calls and streams that have begun and not ended
   int64_t rows_per_second = 0;      // items that are written, and items and hits in answers
-  int64_t bytes_per_second = 0;     // bytes of these
+  int64_t bytes_per_second = 0;     // size of these rows
 
   bool any() const { return *this != CallLimits(); }
   friend bool operator==(const CallLimits&, const CallLimits&) = default;
@@ -55,7 +55,7 @@ absl::Status CheckLimit(const LimitRow& row, int64_t value, std::string_view fie
 struct QuotaFigures {
   CallLimits limits;
   int64_t in_flight = 0;
-  std::array<uint64_t, kLimitRows.size()> refused_total = {};  // by Limit
+  std::array<uint64_t, kLimitRows.size()> refused_total = {};  // refusals by Limit
 };
 
 class Quota {

@@ -55,7 +55,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     core_->Observe(call_, context_, method_, request_, status, started_);
     context_.trace = nullptr;
     core_->EndTrace(std::move(trace_), method_, request_, status, stage_);
-    caller_.slot.Release();  // before the client may send its next call
+    // A client that has its answer may call at once.
+    caller_.slot.Release();
     Finish(ToGrpc(status));  // The reactor may be gone when Finish returns.
   }
 
