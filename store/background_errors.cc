@@ -35,9 +35,10 @@ void BackgroundErrors::OnBackgroundError(rocksdb::BackgroundErrorReason reason, 
   using Severity = rocksdb::Status::Severity;
   if (TouchedLog(reason, *error)) {
     // A log that finds no room keeps what it has, or was not opened at all: DB::Resume begins a new one.
-    const bool passes = IsFullDisk(*error);
+    const bool repeated = RepeatsError(*error) && told_.log_full();
+    const bool passes = repeated || IsFullDisk(*error);
     if (passes) *error = rocksdb::Status(*error, Severity::kHardError);
-    told_.of_log(*error);  // From here on nobody syncs the log.
+    if (!repeated) told_.of_log(*error);  // From here on nobody syncs the log.
     if (passes) told_.stops();
     return;
   }

@@ -25,7 +25,8 @@ class BackgroundErrors final : public rocksdb::EventListener {
   struct Told {
     std::function<void()> resumable;                           // an error waits to be resumed
     std::function<void(const rocksdb::Status& error)> of_log;  // a log may have lost a record
-    std::function<void()> stops;  // RocksDB takes an error next, and begins no background work from then on
+    std::function<bool()> log_full;  // whether the log has found no room, and has not been replaced since
+    std::function<void()> stops;     // RocksDB takes an error next, and begins no background work from then on
   };
   // The functions are called from RocksDB's threads. The first two must not call the database.
   BackgroundErrors(std::string folder, Told told) : folder_(std::move(folder)), told_(std::move(told)) {}

@@ -14,6 +14,10 @@ bool IsFullDisk(const rocksdb::Status& status) {
          (text.find("Disk quota exceeded") != std::string::npos || text.find("File too large") != std::string::npos);
 }
 
+bool RepeatsError(const rocksdb::Status& status) {
+  return status.IsIOError() && status.ToString().find("Seen error") != std::string::npos;
+}
+
 absl::Status ToStatus(const rocksdb::Status& status, std::string_view step) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = StrCat(step, ": ", status.ToString());

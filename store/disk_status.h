@@ -11,6 +11,9 @@ namespace lightcone {
 // Whether the error says that there is no room: a full disk, an exhausted quota or a file-size limit.
 bool IsFullDisk(const rocksdb::Status& status);
 
+// Whether the error is RocksDB's only word about a file that has failed before: "Seen error".
+bool RepeatsError(const rocksdb::Status& status);
+
 // `step` stands in front of the text.
 absl::Status ToStatus(const rocksdb::Status& status, std::string_view step);
 

@@ -32,6 +32,7 @@
 #include "store/keys.h"
 #include "store/log_guard.h"
 #include "store/lost_files.h"
+#include "store/raw_values.h"
 #include "store/rocksdb_batch.h"
 #include "store/rocksdb_iterator.h"
 #include "store/slices.h"
@@ -46,21 +47,6 @@ constexpr std::string_view kFormatName = "format";
 constexpr absl::Duration kResumeMax = absl::Seconds(15);  // time that a write waits for an attempt to resume
 constexpr absl::Duration kIdleMax = absl::Seconds(10);    // time that an attempt waits for background work
 
-// The values of `count` keys of one table, read at once.
-struct RawValues {
-  template <typename KeyAt>
-  RawValues(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, size_t count, const KeyAt& key_at)
-      : raw(count), status(count) {
-    std::vector<rocksdb::Slice> keys;
-    keys.reserve(count);
-    for (size_t i = 0; i < count; ++i) keys.push_back(key_at(i));
-    db.MultiGet(rocksdb::ReadOptions(), family, count, keys.data(), raw.data(), status.data());
-  }
-
-  std::vector<rocksdb::PinnableSlice> raw;
-  std::vector<rocksdb::Status> status;
-};
-
 class RocksStore final : public Store {
  public:
   RocksStore(std::string folder, const StoreOptions& options, const StoreInternals& internals)
@@ -68,9 +54,9 @@ class RocksStore final : public Store {
         internals_(internals),
         reserve_(folder_, options.reserve_bytes, internals.free_bytes),
         background_(std::make_shared<BackgroundErrors>(
-            folder_, BackgroundErrors::Told{[this] { Wake(); },
-                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); },
-                                            [this] { gate_.Close(); }})),
+            folder_, BackgroundErrors::Told{
+                         [this] { Wake(); }, [this](const rocksdb::Status& error) { FailWrites(error, "write"); },
+                         [this] { return absl::IsResourceExhausted(group_.failure()); }, [this] { gate_.Close(); }})),
         gate_(internals.env, [this] { return RunningFlushes(); }),
         guard_(gate_.env(), [this](const auto& error, std::string_view step) { FailWrites(error, step); }),
         group_([this] { return SyncLog(); }) {}
@@ -308,7 +294,9 @@ class RocksStore final : public Store {
 
   // RocksDB replaces a failed log when it flushes, and it flushes only memtables that are not empty. A key in the
   // family that nothing else uses makes sure of one.
-  rocksdb::Status FillMemtable() { return db_->Put(rocksdb::WriteOptions(), families_.back(), "filled", ""); }
+  rocksdb::Status FillMemtable(const rocksdb::WriteOptions& options = {}) {
+    return db_->Put(options, families_.back(), "filled", "");
+  }
 
   // OK when writes may be tried. After a full disk waits for the next attempt to resume RocksDB.
   absl::Status Ready() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
@@ -331,9 +319,7 @@ class RocksStore final : public Store {
     if (!guard_.AwaitQuiet()) return;
     reserve_.MakeRoom(0);
     rocksdb::Status resumed = Resume();
-    const uint64_t errors = background_->errors();
-    const auto given_up = [&] { return background_->errors() != errors || IsStopping(); };
-    if (resumed.ok()) resumed = FlushAll(*db_, families_, kIdleMax, given_up);
+    if (resumed.ok()) resumed = ReplaceLog();
     if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (resumed.ok()) {
@@ -343,6 +329,19 @@ class RocksStore final : public Store {
     // Busy: background work has not ended. Other errors than these do not go away.
     const bool passes = IsFullDisk(resumed) || IsOfBackgroundWork(resumed) || resumed.IsBusy();
     if (!passes && !resumed.IsShutdownInProgress()) FailWrites(resumed, "resume");
+  }
+
+  // DB::Resume leaves the failed log in its place where every memtable is empty. Such a log must not be written. So
+  // this fills a memtable without it, and has the next DB::Resume flush that.
+  rocksdb::Status ReplaceLog() {
+    rocksdb::WriteOptions without_log;
+    without_log.disableWAL = true;
+    const rocksdb::Status filled = FillMemtable(without_log);
+    if (!filled.ok()) return filled;
+    const uint64_t errors = background_->errors();
+    const auto given_up = [&] { return background_->errors() != errors || IsStopping(); };
+    const rocksdb::Status flushed = FlushAll(*db_, families_, kIdleMax, given_up);
+    return RepeatsError(flushed) ? Resume() : flushed;
   }
 
   // Background work that fails meanwhile would end DB::Resume beside a flush that it has scheduled, which RocksDB then
@@ -526,6 +525,8 @@ absl::Status RocksStore::Checkpoint(const std::string& folder) {
     return FailedPrecondition(
         StrCat(step, ": '", path, "' exists or is no name; allowed: a folder that does not exist"));
   }
+  // It flushes. A flush meets the log, and would tell of one that found no room as of one that is damaged.
+  LC_RETURN_IF_ERROR(Annotate(Ready(), step));
   rocksdb::Checkpoint* raw = nullptr;
   LC_RETURN_IF_ERROR(ToStatus(rocksdb::Checkpoint::Create(db_.get(), &raw), step));
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
@@ -537,7 +538,8 @@ absl::Status RocksStore::Checkpoint(const std::string& folder) {
   }
   if (!made.ok()) {
     fs::remove_all(partial, error);
-    return made;
+    const absl::Status failure = group_.failure();  // RocksDB may not have said why the log cannot be flushed.
+    return failure.ok() ? made : Annotate(failure, step);
   }
   return Annotate(SyncFolder(place.parent_path().string()), step);
 }

@@ -421,6 +421,30 @@ TEST_F(StoreDisk, AFullDiskThatTheFirstWriteMeetsIsLeftBehindAsWell) {
   }
 }
 
+TEST_F(StoreDisk, AFullDiskThatTheFirstWriteAfterACheckpointMeetsIsLeftBehindAsWell) {
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(store_->Checkpoint(folder_ / StrCat("copy-", round)), absl::OkStatus());  // empties every memtable
+    disk_.Set(FaultyDisk::Fault::kFullOnAppend);
+    EXPECT_EQ(PutWithJob(store_.get(), "during").code(), absl::StatusCode::kResourceExhausted);
+    disk_.Set(FaultyDisk::Fault::kNone);
+    PutOnceThereIsRoom("after");
+    ExpectWhole("during");
+    Reopen();
+    EXPECT_TRUE(store_->Get(Table::kItems, "after").ok());
+    ExpectWhole("during");
+  }
+}
+
+TEST_F(StoreDisk, ACheckpointBesideALogWithoutRoomDoesNotEndWritesForGood) {
+  disk_.Set(FaultyDisk::Fault::kFullOnAppend);
+  EXPECT_EQ(PutWithJob(store_.get(), "during").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_->Checkpoint(folder_ / "copy").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_->Stats().read_only, 0u);
+  disk_.Set(FaultyDisk::Fault::kNone);
+  PutOnceThereIsRoom("after");
+  EXPECT_EQ(store_->Checkpoint(folder_ / "copy"), absl::OkStatus());
+}
+
 TEST_F(StoreDisk, AfterAnIoErrorNothingIsAcknowledgedAndReadsGoOn) {
   for (const auto fault : {FaultyDisk::Fault::kBrokenSync, FaultyDisk::Fault::kBrokenAppend}) {
     disk_.Set(fault);
