@@ -43,6 +43,7 @@ void RedirectOutput(const std::string& base) {
   const std::string output = OutputOf(base);
   ASSERT_NE(std::freopen(output.c_str(), "a", stdout), nullptr);
   ASSERT_NE(std::freopen(output.c_str(), "a", stderr), nullptr);
+  std::setvbuf(stderr, nullptr, _IONBF, 0);  // A process that aborts keeps its last words.
 }
 
 // Not tests of their own: the bodies of the processes whose calls fail, and of those that judge what these have left.
