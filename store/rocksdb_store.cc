@@ -433,10 +433,10 @@ absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
   LC_RETURN_IF_ERROR(Annotate(CheckCurrentFile(folder_), StrCat("open store '", folder_, "'")));
   const std::optional<SyncedPoint> point = ReadSyncedPoint(folder_);
   if (options.accept_damage) return OpenDamaged(options, point);
-  if (!point) {
-    const rocksdb::Status opened = TryOpen(options, Mode::kTolerateCorruptedTailRecords, /*watch=*/false);
-    return opened.ok() ? absl::OkStatus() : OpenError(opened);
-  }
+  if (!point) return OpenError(TryOpen(options, Mode::kTolerateCorruptedTailRecords, /*watch=*/false));
+  // RocksDB takes a log that ends between two records for whole, and opening would put the rest into tables.
+  const auto ends_early = rocksdb::Status::Corruption("the log ends early");
+  if (!LogsReach(folder_, *point)) LC_RETURN_IF_ERROR(CheckCut(options, *point, ends_early));
   const rocksdb::Status whole = TryOpen(options, Mode::kAbsoluteConsistency, /*watch=*/true);
   if (whole.ok()) return absl::OkStatus();
   if (!whole.IsCorruption()) return OpenError(whole);
@@ -482,6 +482,9 @@ absl::Status RocksStore::CheckCut(const StoreOptions& options, SyncedPoint point
   for (rocksdb::ColumnFamilyHandle* family : families) (void)db->DestroyColumnFamilyHandle(family);
   if (!read.ok()) return OpenError(damage);
   if (watch.last() >= point.sequence || point.log < watch.first_log()) return absl::OkStatus();
+  // A log that began behind the last operation is empty, and all operations are in tables.
+  const bool in_tables = db->GetLatestSequenceNumber() >= point.sequence;
+  if (in_tables && fs::file_size(LogPath(folder_, point.log), error) == 0) return absl::OkStatus();
   return DataLoss(StrCat(MessageOf(OpenError(damage)), "; its log can be read up to sequence ", watch.last(),
                          ", and writes up to ", point.sequence, " were acknowledged as durable"));
 }

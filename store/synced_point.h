@@ -27,6 +27,12 @@ std::string LogPath(const std::string& folder, uint64_t number);
 // nullopt without a whole file, as in a store of an older version.
 std::optional<SyncedPoint> ReadSyncedPoint(const std::string& folder);
 
+// Whether the log has a whole record with this or a later sequence. Goes by lengths, not by checksums.
+bool LogReaches(const std::string& path, uint64_t sequence);
+// Whether the logs from the point's own on reach the point. True where that log is gone: RocksDB removes a log once all
+// of it is in tables. False also where all is in tables and the log has just begun.
+bool LogsReach(const std::string& folder, SyncedPoint point);
+
 // The file SYNCED: 8 bytes "LCSYNCED", sequence and log (8 each), CRC-32C of these 24 (4), all little endian.
 class SyncedFile {
  public:

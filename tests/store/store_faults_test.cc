@@ -297,6 +297,20 @@ TEST_F(StoreAfterPowerLoss, ZerosAmongWhatWasSyncedRefuse) {
   EXPECT_THAT(MessageOf(refused), HasSubstr("writes up to 4 were acknowledged as durable"));
 }
 
+TEST_F(StoreAfterPowerLoss, ALogThatEndsBetweenTwoRecordsRefusesWhereTheLostOneWasSynced) {
+  PutLarge("first", Durability::kDurable);
+  const auto end_of_first = std::filesystem::file_size(NewestLog(folder_ / "store"));
+  PutLarge("second", Durability::kDurable);
+  Copy();
+  std::filesystem::resize_file(NewestLog(folder_ / "copy"), end_of_first);
+  for (int start = 0; start < 2; ++start) {
+    const absl::Status refused = OpenFails(folder_ / "copy");
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(MessageOf(refused), HasSubstr("the log ends early"));
+    EXPECT_THAT(MessageOf(refused), HasSubstr("were acknowledged as durable"));
+  }
+}
+
 TEST_F(StoreAfterPowerLoss, ALogOfNothingButWhatWasNotSyncedIsCutAsWell) {
   PutLarge("synced", Durability::kDurable);
   Open(folder_ / "store");  // what the log held is in tables now
