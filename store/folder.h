@@ -23,7 +23,8 @@ inline constexpr std::string_view kDamagedAdvice =
     "accept";
 
 // RocksDB takes a folder without its file CURRENT for an empty database, and removes tables that it does not know.
-// DATA_LOSS where tables are there and the file is not.
+// DATA_LOSS where tables are there and the file is not. RocksDB also drops the end of a manifest from a record on whose
+// length is too large: DATA_LOSS where one flipped bit makes it so.
 absl::Status CheckCurrentFile(const std::string& folder);
 
 // Writes the marker, durably.

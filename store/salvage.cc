@@ -171,7 +171,9 @@ absl::StatusOr<SalvageReport> SalvageStore(const std::string& from, const std::s
   LogWatch watch;
   auto damaged = std::make_unique<DamagedStore>();
   std::string read = from;
-  rocksdb::Status opened = OpenDamaged(from, &watch, damaged.get());
+  const absl::Status current = CheckCurrentFile(from);
+  rocksdb::Status opened =
+      current.ok() ? OpenDamaged(from, &watch, damaged.get()) : rocksdb::Status::Corruption(MessageOf(current));
   const std::string rebuilt = (fs::path(to) / kRebuiltName).string();
   const absl::Cleanup remove_rebuilt = [&] {
     damaged.reset();
