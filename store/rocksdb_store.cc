@@ -586,8 +586,7 @@ absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(const std::string& folder, const
   StoreOptions plain = options;
   plain.reserve_bytes = 0;                                               // the reserve is the running store's
   plain.memory_bytes = std::min(plain.memory_bytes, int64_t{64} << 20);  // It is read once, beside the running store.
-  StoreInternals internals;
-  internals.compacts = false;
+  const StoreInternals internals{.compacts = false};
   auto store = std::make_unique<RocksStore>(folder, plain, internals);
   LC_RETURN_IF_ERROR(store->Open(plain));
   const uint64_t sequence = store->Sequence();

@@ -30,7 +30,7 @@ struct StoreInternals {
   rocksdb::Env* env = nullptr;  // environment that outlives the store; nullptr: the machine's
   absl::Duration recovery_interval_min = absl::Seconds(1);  // time between attempts to resume after a full disk
   absl::Duration watch_interval = absl::Milliseconds(500);  // time between looks at the disk
-  std::function<int64_t()> free_bytes;                      // stands for what the disk has free; empty: what it has
+  std::function<int64_t()> free_bytes = {};                 // stands for what the disk has free; empty: what it has
   bool compacts = true;                                     // false: tables stay as they are
 };
 
