@@ -4,6 +4,7 @@ JOBS ?= $(shell nproc)
 DATA ?= glyphs
 SEED ?= 1
 FUZZ_SECONDS ?= 60
+FUZZ_RUNS ?= 0
 
 .PHONY: all deps build deb test demo studies bench fuzz interop containers asan tsan clang mutants clean
 
@@ -59,12 +60,13 @@ bench:
 	mkdir -p build/bench
 	build/bin/lightcone_bench --json build/bench/results.json --publish docs/benchmarks
 
-# The decoders of files and wire values (tests/fuzz/CMakeLists.txt), each for $(FUZZ_SECONDS) seconds.
+# The decoders of files and wire values (tests/fuzz/CMakeLists.txt), each for $(FUZZ_SECONDS) seconds. With FUZZ_RUNS=N
+# each has at most N executions, and the target fails when one had fewer. FUZZ_SECONDS=0: no limit.
 fuzz:
 	deploy/install-deps.sh build fuzz
 	cmake --preset fuzz
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers
-	tests/fuzz/run.sh build/fuzz/bin/fuzz $(FUZZ_SECONDS) $(JOBS)
+	FUZZ_RUNS=$(FUZZ_RUNS) tests/fuzz/run.sh build/fuzz/bin/fuzz $(FUZZ_SECONDS) $(JOBS)
 
 # Stock Qdrant clients of npm against a server that is started for them, and backups in a bucket of npm's s3rver. Needs
 # node 20 and npm's registry.
