@@ -85,6 +85,20 @@ def forward(self, x):
   Save(module);
 }
 
+void EncoderTest::MakeEagerEncoder(const std::string& path) {
+  torch::jit::Module module("__torch__.Eager");
+  module.define(absl::StrReplaceAll(R"(
+def __getstate__(self):
+    return 1
+def __setstate__(self, state: int):
+    assert float(torch.from_file("PATH", True, 4).sum()) == 0.0, "it is new"
+def forward(self, x):
+    return x.reshape([x.size(0), -1])[:, 1:5] * 0.5
+)",
+                                    {{"PATH", path}}));
+  Save(module);
+}
+
 void EncoderTest::MakeWrongEncoder(Wrong wrong) {
   torch::jit::Module module("__torch__.Wrong");
   module.define(absl::StrReplaceAll(R"(

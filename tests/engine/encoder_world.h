@@ -37,6 +37,8 @@ class EncoderTest : public EngineTest {
   // One that works at zeros, and at everything else reads the file first, or writes one there.
   enum class Spy { kReads, kWrites };
   void MakeSpyingEncoder(const std::string& path, Spy spy);
+  // One that writes a file there while it is loaded.
+  void MakeEagerEncoder(const std::string& path);
   // One that gives numbers that are none, or too few of them, at everything but zeros.
   enum class Wrong { kNan, kShape };
   void MakeWrongEncoder(Wrong wrong);
