@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/status.h"
+#include "google/protobuf/stubs/logging.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -51,6 +52,9 @@ void InitPluginsOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
     grpc::EnableDefaultHealthCheckService(true);
+    // It writes a line to stderr for each text that is no UTF-8: whoever sends such texts would fill the log, even
+    // without a key. Callers are told anyway.
+    google::protobuf::SetLogHandler(nullptr);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
 }
