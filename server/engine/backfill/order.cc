@@ -154,7 +154,12 @@ absl::Status BackfillOrder::OrderItems(const BackfillRecord& record, const Failu
   Store* const store = collection_->store();
   for (uint32_t g = 1; g < record.generation; ++g) {
     const keys::Range range = keys::GenerationRange(number, g);
-    LC_RETURN_IF_ERROR(store->DeleteRange(Table::kOrder, range.begin, range.end));
+    {
+      const auto left = store->Scan(Table::kOrder, range.begin, range.end);
+      LC_RETURN_IF_ERROR(left->status());
+      // A deletion of a range begins a new log and flushes a table: not for nothing.
+      if (left->Valid()) LC_RETURN_IF_ERROR(store->DeleteRange(Table::kOrder, range.begin, range.end));
+    }
     if (collection_->Pin()->VisibleRows(g, record.generation) == 0) continue;
     OrderCall call{collection_, g, record.generation, g == record.head_generation ? head : nullptr, {}, &ordered_};
     call.cancelled = [this, &record] {
