@@ -76,8 +76,11 @@ QuotaPtr Keyring::QuotaOf(const std::string& name) {
 
 void Keyring::Use(std::shared_ptr<const Table> table) {
   table_ = std::move(table);
+  for (const auto& [name, quota] : quotas_) {
+    const auto limits = table_->limits.find(name);
+    quota->SetLimits(limits == table_->limits.end() ? CallLimits() : limits->second);
+  }
   absl::erase_if(quotas_, [&](const auto& one) { return !table_->limits.contains(one.first); });
-  for (const auto& [name, quota] : quotas_) quota->SetLimits(table_->limits.at(name));
 }
 
 absl::StatusOr<std::shared_ptr<const Keyring::Table>> Keyring::Read() {
@@ -90,11 +93,9 @@ absl::StatusOr<std::shared_ptr<const Keyring::Table>> Keyring::Read() {
     table->entries = static_cast<int64_t>(entries->size());
     for (KeyEntry& entry : *entries) {
       KnownKey known = {entry.hash, entry.expires, nullptr};
-      QuotaPtr quota;
-      if (entry.limits.any()) {
-        table->limits[entry.name] = entry.limits;
-        quota = QuotaOf(entry.name);
-      }
+      // Also without limits: the next file may give it some, which hold for streams that have begun.
+      table->limits[entry.name] = entry.limits;
+      QuotaPtr quota = QuotaOf(entry.name);
       known.principal = std::make_shared<const Principal>(
           Principal{.name = entry.name, .grants = {std::move(entry.grant)}, .quota = std::move(quota)});
       if (entry.certificate.empty()) {
@@ -239,7 +240,9 @@ KeyringFigures Keyring::figures() const {
   out.keys = table_->entries;
   out.reloads_total = reloads_;
   out.failed_reloads_total = failed_reloads_;
-  for (const auto& [name, quota] : quotas_) out.limited.push_back({name, quota->figures()});
+  for (const auto& [name, quota] : quotas_) {
+    if (QuotaFigures figures = quota->figures(); figures.limits.any()) out.limited.push_back({name, figures});
+  }
   std::sort(out.limited.begin(), out.limited.end(),
             [](const LimitedKey& a, const LimitedKey& b) { return a.name < b.name; });
   return out;

@@ -1,5 +1,6 @@
 #include "server/auth/quota.h"
 
+#include <atomic>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -17,20 +18,34 @@ class QuotaMeter final : public CallMeter {
  public:
   QuotaMeter(QuotaPtr key, QuotaPtr writes) : key_(std::move(key)), writes_(std::move(writes)) {}
 
-  absl::Status BeginRead() override { return key_ == nullptr ? absl::OkStatus() : key_->CheckRows(); }
+  absl::Status BeginRead() override {
+    if (key_ == nullptr || reads_) return absl::OkStatus();
+    LC_RETURN_IF_ERROR(key_->CheckRows());
+    reads_ = true;
+    return absl::OkStatus();
+  }
   void CountRead(int64_t rows, int64_t bytes) override {
     if (key_ != nullptr) key_->CountRows(rows, bytes);
   }
   absl::Status TakeWrite(int64_t rows, int64_t bytes) override {
+    if (writes_some_) {
+      for (const QuotaPtr& quota : {key_, writes_}) {
+        if (quota != nullptr) quota->CountRows(rows, bytes);
+      }
+      return absl::OkStatus();
+    }
     if (key_ != nullptr) LC_RETURN_IF_ERROR(key_->TakeRows(rows, bytes));
-    if (writes_ == nullptr) return absl::OkStatus();
-    absl::Status taken = writes_->TakeRows(rows, bytes);
+    const absl::Status taken = writes_ == nullptr ? absl::OkStatus() : writes_->TakeRows(rows, bytes);
     if (!taken.ok() && key_ != nullptr) key_->ReturnRows(rows, bytes);
+    writes_some_ = taken.ok();
     return taken;
   }
+  void NextPart() override { reads_ = writes_some_ = false; }
 
  private:
-  const QuotaPtr key_, writes_;  // may be null
+  const QuotaPtr key_, writes_;           // may be null
+  std::atomic<bool> reads_{false};        // a read of this part has begun
+  std::atomic<bool> writes_some_{false};  // a write of this part was taken
 };
 
 }  // namespace

@@ -77,8 +77,7 @@ class Quota {
   absl::Status BeginCall();
   // Whether rows and bytes are left. Takes nothing.
   absl::Status CheckRows();
-  // Takes both or none. More than one second brings passes where nothing else was taken within the last second, and
-  // later calls wait for the rest.
+  // Takes both or none. More than one second brings passes where anything is left, and later calls wait for the rest.
   absl::Status TakeRows(int64_t rows, int64_t bytes);
 
   void EndCall();

@@ -38,7 +38,8 @@ int64_t RateBucket::WaitFor(int64_t units, int64_t now_ns) {
   LC_DCHECK(units >= 0);
   if (rate_ == 0) return 0;
   Refill(now_ns);
-  const int64_t needed = Parts(std::min(units, rate_));
+  // More than a second brings would wait for a full bucket, which small calls of others keep from coming.
+  const int64_t needed = units > rate_ ? 1 : Parts(units);
   return level_ >= needed ? 0 : (needed - level_ + rate_ - 1) / rate_;
 }
 

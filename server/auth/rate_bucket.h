@@ -15,7 +15,7 @@ class RateBucket {
   void SetRate(int64_t per_second, int64_t now_ns);
   int64_t rate() const { return rate_; }
 
-  // Nanoseconds until `units` may be taken; 0: now. More units than one second brings need a full bucket.
+  // Nanoseconds until `units` may be taken; 0: now. More units than one second brings need anything left.
   // REQUIRES: `units` >= 0. Times are of one steady clock.
   int64_t WaitFor(int64_t units, int64_t now_ns);
   // Takes them even if the bucket has fewer, so that later ones wait for what is owed. REQUIRES: `units` >= 0.

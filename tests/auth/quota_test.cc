@@ -59,14 +59,14 @@ TEST(RateBucket, IsNeverFullerThanOneSecond) {
   EXPECT_GT(bucket.WaitFor(1, 1'000'000 * kSecondNs), 0);
 }
 
-TEST(RateBucket, MoreThanASecondBringsNeedsAFullBucketAndIsOwed) {
+TEST(RateBucket, MoreThanASecondBringsPassesWhereAnythingIsLeftAndIsOwed) {
   RateBucket bucket;
   bucket.SetRate(10, 0);
-  bucket.Take(1, 0);
-  EXPECT_EQ(bucket.WaitFor(25, 0), kSecondNs / 10);
+  bucket.Take(10, 0);
+  EXPECT_EQ(bucket.WaitFor(25, 0), 1);
   EXPECT_EQ(bucket.WaitFor(25, kSecondNs / 10), 0);
   bucket.Take(25, kSecondNs / 10);
-  EXPECT_EQ(bucket.WaitFor(1, kSecondNs / 10), 1'600'000'000);
+  EXPECT_EQ(bucket.WaitFor(1, kSecondNs / 10), 2'500'000'000);
   // What is owed has a bound, so that no sum overflows.
   for (int i = 0; i < 10; ++i) bucket.Take(INT64_MAX, kSecondNs);
   EXPECT_EQ(bucket.WaitFor(10, kSecondNs), (RateBucket::kRateMax + 10) * kSecondNs / 10);
@@ -141,11 +141,29 @@ TEST_F(QuotaTest, AMeterLetsAReadAnswerAndHoldsUpTheNextOne) {
   quota_->SetLimits({.rows_per_second = 10});
   ASSERT_TRUE(meter->BeginRead().ok());
   meter->CountRead(30, 0);
+  meter->NextPart();
   EXPECT_THAT(meter->BeginRead(), IsExhausted("rows_per_second", absl::Milliseconds(2'100)));
   EXPECT_THAT(meter->TakeWrite(1, 1), IsExhausted("rows_per_second", absl::Milliseconds(2'100)));
   *now_ns_ += 2'100'000'000;
   EXPECT_TRUE(meter->BeginRead().ok());
   EXPECT_EQ(MeterOf(nullptr), nullptr);
+}
+
+TEST_F(QuotaTest, WhatACallHasBegunIsNotRefusedHalfWay) {
+  quota_->SetLimits({.rows_per_second = 10});
+  const std::shared_ptr<CallMeter> call = MeterOf(quota_), other = MeterOf(quota_);
+  ASSERT_TRUE(call->BeginRead().ok());
+  call->CountRead(30, 0);
+  EXPECT_TRUE(call->BeginRead().ok()) << "the second search of a batch";
+  EXPECT_FALSE(other->BeginRead().ok());
+  call->NextPart();
+  EXPECT_FALSE(call->BeginRead().ok()) << "the next page of a stream";
+  *now_ns_ += 3 * kSecondNs;
+  ASSERT_TRUE(call->TakeWrite(10, 0).ok());
+  EXPECT_TRUE(call->TakeWrite(10, 0).ok()) << "the second part of a write";
+  EXPECT_THAT(other->TakeWrite(1, 0), IsExhausted("rows_per_second", absl::Milliseconds(1'100))) << "all of it is owed";
+  call->NextPart();
+  EXPECT_FALSE(call->TakeWrite(1, 0).ok());
 }
 
 TEST_F(QuotaTest, AWriteThatTheServerRefusesTakesNothingFromItsKey) {
@@ -154,6 +172,7 @@ TEST_F(QuotaTest, AWriteThatTheServerRefusesTakesNothingFromItsKey) {
   const QuotaPtr writes = MakeWriteQuota(10, 0, [now = now_ns_] { return now->load(); });
   const std::shared_ptr<CallMeter> limited = MeterOf(quota_, writes), other = MeterOf(nullptr, writes);
   EXPECT_TRUE(other->TakeWrite(10, 1).ok());
+  other->NextPart();
   EXPECT_THAT(limited->TakeWrite(10, 1), IsExhausted("the server has used up its limits.write_rows_per_second; "
                                                      "allowed: 10 rows a second",
                                                      absl::Seconds(1)));
@@ -247,7 +266,8 @@ class KeyringLimits : public testing::Test {
 TEST_F(KeyringLimits, AReloadKeepsWhatWasTakenAndBothKeysOfANameShareIt) {
   const std::string one = LineOf(Limited("a", "one", {.calls_per_second = 2, .calls_in_flight_max = 3})) + "\n";
   Open(one + LineOf(Limited("free", "other", {})));
-  EXPECT_EQ(QuotaOf("other"), nullptr);
+  EXPECT_TRUE(CallSlot::Take(QuotaOf("other")).ok());
+  EXPECT_EQ(keys_->figures().limited.size(), 1u) << "the other key has no limits";
   const CallSlot held = CallSlot::Take(QuotaOf("one")).value();
   ASSERT_TRUE(CallSlot::Take(QuotaOf("one")).ok());
   Write(one + LineOf(Limited("a", "two", {.calls_per_second = 2, .calls_in_flight_max = 3})));
