@@ -6,7 +6,7 @@ SEED ?= 1
 FUZZ_SECONDS ?= 60
 FUZZ_RUNS ?= 0
 
-.PHONY: all deps build deb test demo studies bench fuzz interop containers asan tsan clang mutants clean
+.PHONY: all deps build deb test demo studies bench fuzz interop manifests containers asan tsan clang mutants clean
 
 all: build
 
@@ -73,6 +73,11 @@ fuzz:
 interop: build
 	tests/interop/run.sh build
 	tests/interop/s3.sh build
+
+# Kubernetes manifests and the rendered Helm chart, by the schemas of Kubernetes. Needs node 20 and npm's registry.
+manifests: build
+	deploy/install-deps.sh manifests
+	tests/deploy/schemas.sh build
 
 # The image, started by the compose file and by the Kubernetes manifest. As root; no image registry is needed.
 containers: build

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Lightcone needs on Debian 12, and only what is missing. Asks for nothing; running it again does nothing.
-#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [package] [containers] [runtime] [runtime-model]     (default: build)
+#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [package] [manifests] [containers] [runtime]
+#                          [runtime-model]                                                       (default: build)
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
@@ -14,6 +15,7 @@ bench=(libhnswlib-dev python3 python3-grpcio python3-protobuf python3-numpy)
 package=(dpkg-dev file fakeroot)
 containers=(podman podman-compose crun netavark aardvark-dns iptables catatonit debootstrap python3 python3-yaml openssl
   curl)
+manifests=(golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev python3 python3-yaml)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.
 runtime=(libgrpc++1.51 libprotobuf32 libopenblas0-pthread libspdlog1.10 libgomp1
@@ -28,20 +30,21 @@ for group in "${@:-build}"; do
     test) wanted+=("${test_group[@]}") ;;
     bench) wanted+=("${bench[@]}") ;;
     package) wanted+=("${package[@]}") ;;
+    manifests) wanted+=("${manifests[@]}") ;;
     containers) wanted+=("${containers[@]}") ;;
     fuzz) wanted+=("${fuzz[@]}") ;;
     runtime) wanted+=("${runtime[@]}") ;;
     runtime-model) wanted+=("${runtime_model[@]}") ;;
     *)
-      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz package containers runtime" \
-        "runtime-model" >&2
+      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz package manifests" \
+        "containers runtime runtime-model" >&2
       exit 2
       ;;
   esac
 done
 
-# Node and npm run the console's test; a Node from elsewhere, which brings npm, is as good.
-if [[ " ${wanted[*]} " == *" chromium "* ]] && ! { command -v node && command -v npm; } >/dev/null; then
+# Node and npm run the console's test and the schemas'; a Node from elsewhere, which brings npm, is as good.
+if [[ " ${wanted[*]} " =~ " chromium "|" golang-go " ]] && ! { command -v node && command -v npm; } >/dev/null; then
   wanted+=(nodejs npm)
 fi
 

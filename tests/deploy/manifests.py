@@ -3,32 +3,21 @@
 manifests.py LIGHTCONE SOURCE
 """
 
+import http.client
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 
 import yaml
 
+from kubernetes_objects import Wrong, check, check_objects, read, server_settings
+
 LIGHTCONE, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 DEPLOY = SOURCE / "deploy"
 EXPOSURE_MAX = 2.0
-
-
-def check(holds, what):
-    if not holds:
-        sys.exit(f"manifests.py: {what}")
-
-
-def settings(text, name):
-    """The effective settings, as the server prints them; fails where it knows one of them not."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "lightcone.toml"
-        path.write_text(text)
-        run = subprocess.run([LIGHTCONE, "serve", "--print-config", "--config", path], capture_output=True, text=True)
-    check(run.returncode == 0, f"{name}: the server refuses its settings: {run.stderr}")
-    return run.stdout
 
 
 def seconds(text, key):
@@ -41,7 +30,7 @@ def unit():
     path = DEPLOY / "debian/lightcone.service"
     text = path.read_text()
     stop = int(re.search(r"^TimeoutStopSec=(\d+)$", text, re.M).group(1))
-    drain = seconds(settings((DEPLOY / "debian/lightcone.toml").read_text(), "lightcone.toml"), "drain_seconds")
+    drain = seconds(server_settings(LIGHTCONE, (DEPLOY / "debian/lightcone.toml").read_text()), "drain_seconds")
     check(stop > drain, f"lightcone.service: TimeoutStopSec is {stop}; allowed: above drain_seconds, {drain}")
     run = subprocess.run(["systemd-analyze", "security", "--offline=yes", path], capture_output=True, text=True)
     found = re.search(r"exposure level for lightcone.service: ([0-9.]+)", run.stdout)
@@ -50,24 +39,43 @@ def unit():
 
 
 def kubernetes():
-    parts = list(yaml.safe_load_all((DEPLOY / "kubernetes/lightcone.yml").read_text()))
-    by_kind = {(part["kind"], part["metadata"]["name"]): part for part in parts}
-    server = by_kind["StatefulSet", "lightcone"]["spec"]["template"]["spec"]
-    text = settings(by_kind["ConfigMap", "lightcone"]["data"]["lightcone.toml"], "ConfigMap")
-    check(server["terminationGracePeriodSeconds"] > seconds(text, "drain_seconds"), "the grace period is too short")
-    (container,) = server["containers"]
-    check(server["securityContext"]["runAsNonRoot"], "the container may run as root")
-    check(container["securityContext"]["readOnlyRootFilesystem"], "the root file system can be written")
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        check(container[probe]["httpGet"]["port"] in ports, f"{probe}: port not known")
-    for (kind, name), part in by_kind.items():
-        if kind == "Service":
-            for port in part["spec"]["ports"]:
-                check(ports.get(port["targetPort"]) == port["port"], f"service {name}: port {port}")
-    mounts = {mount["name"] for mount in container["volumeMounts"]}
-    volumes = {volume["name"] for volume in server["volumes"]} | {"data"}
-    check(mounts == volumes, f"volumes {volumes}, mounts {mounts}")
+    objects = check_objects(read(sorted((DEPLOY / "kubernetes").glob("*.yml"))))
+    server_settings(LIGHTCONE, objects.settings())
+    with tempfile.TemporaryDirectory() as folder:
+        server = subprocess.Popen([LIGHTCONE, "serve", "--data", f"{folder}/data", "--listen", "127.0.0.1:0",
+                                   "--http-listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        try:
+            ready = re.search(r" http=(\S+)", server.stdout.readline())
+            check(ready, "the server did not start")
+            for path in sorted(objects.paths()):
+                connection = http.client.HTTPConnection(ready.group(1), timeout=60)
+                connection.request("GET", path)
+                status = connection.getresponse().status
+                check(status == 200, f"the server answers {path} with {status}; allowed: 200")
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+
+
+def chart():
+    """What can be seen without Helm's engine, which `make manifests` has: names of values and of releases."""
+    folder = DEPLOY / "helm/lightcone"
+    about = yaml.safe_load((folder / "Chart.yaml").read_text())
+    check(about["apiVersion"] == "v2" and about["name"] == "lightcone", f"Chart.yaml: {about}")
+    version = re.search(r"project\(lightcone VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
+    check(about["appVersion"] == version, f"Chart.yaml: appVersion is {about['appVersion']}; allowed: {version}")
+    values = yaml.safe_load((folder / "values.yaml").read_text())
+    used = set()
+    for template in sorted((folder / "templates").iterdir()):
+        text = template.read_text()
+        check(text.count("{{") == text.count("}}"), f"{template.name}: braces are not paired")
+        for name in re.findall(r"\.Values\.([A-Za-z.]+)", text):
+            value = values
+            for part in name.split("."):
+                check(isinstance(value, dict) and part in value, f"{template.name}: values.yaml has no {name}")
+                value = value[part]
+            used.add(name.split(".")[0])
+    check(used == values.keys(), f"values.yaml has {sorted(values)}, and the templates use {sorted(used)}")
 
 
 def compose():
@@ -86,6 +94,10 @@ def compose():
         yaml.safe_load(source.read_text())
 
 
-unit()
-kubernetes()
-compose()
+try:
+    unit()
+    kubernetes()
+    chart()
+    compose()
+except Wrong as wrong:
+    sys.exit(f"manifests.py: {wrong}")
