@@ -6,7 +6,7 @@ SEED ?= 1
 FUZZ_SECONDS ?= 60
 FUZZ_RUNS ?= 0
 
-.PHONY: all deps build deb test demo studies bench fuzz interop manifests containers asan tsan clang mutants clean
+.PHONY: all deps build deb test demo studies bench fuzz interop packages manifests containers asan tsan clang mutants clean
 
 all: build
 
@@ -73,6 +73,14 @@ fuzz:
 interop: build
 	tests/interop/run.sh build
 	tests/interop/s3.sh build
+
+# The packages on a fresh Debian 12: installed, upgraded with data, removed and purged. As root; ports 7700 and 7701 of
+# the loopback interface must be free. OLDER=lightcone_0.1.0_amd64.deb is the version that is upgraded; without it, one
+# is made of the new package.
+packages: deb
+	deploy/install-deps.sh fresh
+	tests/deploy/fresh_packages.sh $(addprefix --from ,$(OLDER)) \
+	  "$$(ls -t build/package/lightcone_*.deb | head -n1)" "$$(ls -t build/package/lightcone-model_*.deb | head -n1)"
 
 # Kubernetes manifests and the rendered Helm chart, by the schemas of Kubernetes. Needs node 20 and npm's registry.
 manifests: build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Lightcone needs on Debian 12, and only what is missing. Asks for nothing; running it again does nothing.
-#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [package] [manifests] [containers] [runtime]
+#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [package] [fresh] [manifests] [containers] [runtime]
 #                          [runtime-model]                                                       (default: build)
 set -euo pipefail
 
@@ -15,6 +15,7 @@ bench=(libhnswlib-dev python3 python3-grpcio python3-protobuf python3-numpy)
 package=(dpkg-dev file fakeroot)
 containers=(podman podman-compose crun netavark aardvark-dns iptables catatonit debootstrap python3 python3-yaml openssl
   curl)
+fresh=(debootstrap)
 manifests=(golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev python3 python3-yaml)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.
@@ -30,13 +31,14 @@ for group in "${@:-build}"; do
     test) wanted+=("${test_group[@]}") ;;
     bench) wanted+=("${bench[@]}") ;;
     package) wanted+=("${package[@]}") ;;
+    fresh) wanted+=("${fresh[@]}") ;;
     manifests) wanted+=("${manifests[@]}") ;;
     containers) wanted+=("${containers[@]}") ;;
     fuzz) wanted+=("${fuzz[@]}") ;;
     runtime) wanted+=("${runtime[@]}") ;;
     runtime-model) wanted+=("${runtime_model[@]}") ;;
     *)
-      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz package manifests" \
+      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz package fresh manifests" \
         "containers runtime runtime-model" >&2
       exit 2
       ;;

@@ -11,6 +11,8 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
 programs=${2:-}
 lightcone=$build/bin/lightcone
+# shellcheck source-path=SCRIPTDIR source=fresh_debian.sh
+. "$source/tests/deploy/fresh_debian.sh"
 
 fail() {
   echo "containers.sh: $*" >&2
@@ -83,14 +85,7 @@ image() {
 
 # The bases that the Dockerfile names.
 if ! podman image exists docker.io/library/debian:12; then
-  mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb (\[[^]]*\] )?([^ ]+) .*/\2/p' \
-    /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n1) || true
-  mirror=${mirror:-http://deb.debian.org/debian}
-  debootstrap --variant=minbase bookworm "$work/root" "$mirror" >"$work/log" 2>&1 ||
-    fail "debootstrap: $(tail -3 "$work/log")"
-  # Of this machine's sources, some may name keys that the base lacks.
-  echo "deb $mirror bookworm main" >"$work/root/etc/apt/sources.list"
-  cp -r /etc/apt/apt.conf.d "$work/root/etc/apt/"
+  fresh_debian "$work/root" "$work/log" || fail "debootstrap: $(tail -3 "$work/log")"
   tar -C "$work/root" -c . | podman import -q - docker.io/library/debian:12 >/dev/null
   rm -rf --one-file-system "$work/root"
 fi
