@@ -39,8 +39,8 @@ done
 version_of() { dpkg-deb -f "$1" Version; }
 installed_version() { dpkg-query -W -f '${Version}' lightcone; }
 
-# repack PACKAGE VERSION: the same package as an earlier VERSION of it. Its settings have a line more, so that an
-# upgrade meets settings that both the package and the operator changed: the case in which dpkg may replace them.
+# repack PACKAGE VERSION: adds to `older` the same package as an earlier VERSION of it. Its settings have a line more,
+# so that an upgrade meets settings that both the package and the operator changed: there dpkg may replace them.
 repack() {
   local package=$1 version=$2 folder
   folder=$(mktemp -d "$work/repack.XXXXXX")
@@ -50,12 +50,11 @@ repack() {
     "$folder/DEBIAN/control"
   if [ -e "$folder$settings" ]; then echo "# of version $version" >>"$folder$settings"; fi
   (cd "$folder" && find . -type f -not -path './DEBIAN/*' -printf '%P\0' | xargs -0 md5sum >DEBIAN/md5sums)
-  dpkg-deb --root-owner-group -Zgzip -b "$folder" "$work/older" >/dev/null
+  dpkg-deb --root-owner-group -Zgzip -b "$folder" "$folder.deb" >/dev/null
+  older+=("$folder.deb")
 }
 if [ ${#older[@]} -eq 0 ]; then
-  mkdir "$work/older"
   for package in "${newer[@]}"; do repack "$package" "$(version_of "$package")~older"; done
-  older=("$work"/older/*.deb)
 fi
 from=$(version_of "${older[0]}")
 to=$(version_of "${newer[0]}")
