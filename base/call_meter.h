@@ -1,6 +1,5 @@
 // Rows and bytes that a caller reads and writes. A meter counts them while a call runs, and refuses what passes a
-// limit. A call that reads or writes several times is refused at the first time or not at all: the rest is counted, and
-// later calls wait for it.
+// limit.
 // Threads: every method is safe from any thread.
 #pragma once
 
@@ -21,8 +20,6 @@ class CallMeter {
   // Asked before a write. Takes its rows and bytes, or refuses as BeginRead does and takes nothing. What was taken
   // stays taken if the write fails.
   virtual absl::Status TakeWrite(int64_t rows, int64_t bytes) = 0;
-  // Of a stream: what follows may be refused, as another call would be.
-  virtual void NextPart() = 0;
 };
 
 }  // namespace lightcone

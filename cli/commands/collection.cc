@@ -2,11 +2,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/status.h"
 #include "cli/command_table.h"
 #include "cli/json/message_json.h"
@@ -255,11 +258,12 @@ absl::Status IndexPayload(Context& context, const CollectionFlags& flags) {
   return absl::OkStatus();
 }
 
-void AddIndexFlags(CLI::App* app, CollectionFlags* flags) {
+// `otherwise`: what holds where a flag is not given.
+void AddIndexFlags(CLI::App* app, CollectionFlags* flags, std::string_view otherwise) {
   ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
     const auto* field = IndexField(one.name);
     if (field == nullptr) return;
-    const std::string help = StrCat(one.help, " Default: the server's in `create`, no change in `rebuild`.");
+    const std::string help = StrCat(one.help, otherwise);
     if constexpr (std::is_enum_v<T>) {
       app->add_option(IndexFlag(one.name), flags->index_names[one.name], StrCat(AllSettingNames<T>(), ". ", help));
     } else if constexpr (std::is_integral_v<T>) {
@@ -302,6 +306,9 @@ void AddStrictMode(CLI::App* app, CollectionFlags* flags) {
   server::ForEachStrictMember(
       [&]<typename T>(const char* name, std::optional<T> server::StrictMode::*, const char* help) {
         const auto* field = v1::StrictMode::descriptor()->FindFieldByName(name);
+        // The flag's name says it.
+        std::string text(absl::StripPrefix(help, "Strict mode: "));
+        text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
         app->add_option_function<T>(
             StrictFlag(name),
             [flags, field](const T& value) {
@@ -312,7 +319,7 @@ void AddStrictMode(CLI::App* app, CollectionFlags* flags) {
                 reflection->SetUInt32(&flags->strict_mode, field, value);
               }
             },
-            help);
+            text);
       });
 }
 
@@ -324,7 +331,7 @@ void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
          "elsewhere), inner_product or euclidean")
       ->capture_default_str();
   app->add_option("--curvature", flags->curvature, "K of the Lorentz geometry, whose curvature is -K; 0: 1");
-  AddIndexFlags(app, flags);
+  AddIndexFlags(app, flags, " Default: the server's.");
   app->add_option("--payload-index", flags->payload_fields,
                   "PATH=TYPE of a payload field to keep an index over, for filters: keyword, integer, float, boolean, "
                   "time, text (words) or geo; may be repeated");
@@ -385,7 +392,7 @@ void AddCollection(CLI::App& root, Context& context) {
                                 {"rebuild", "Change index settings and build the sealed segments again", &Rebuild,
                                  [](CLI::App* rebuild, CollectionFlags* flags) {
                                    AddCollectionName(rebuild, flags);
-                                   AddIndexFlags(rebuild, flags);
+                                   AddIndexFlags(rebuild, flags, "");
                                    rebuild->add_flag("--wait", flags->wait, "Wait until the segments are built");
                                    AddRequestId(rebuild, &flags->request_id);
                                  }},

@@ -19,7 +19,8 @@ struct Access {
   // Field with the name of a collection in a snapshot. It must be allowed, whether the server has such a collection or
   // not. An empty `name_field` then means the same name.
   std::string_view source_field = {};
-  // Field with a list of collections or aliases, for the audit file. REQUIRES: `everything`, which checks them all.
+  // Field with a list of collections or aliases, for the audit file. Such a method has `everything`, which checks all
+  // of them.
   std::string_view list_field = {};
   std::string_view job_field = {};  // field with the id of a job, which belongs to a collection
   // An empty `collection_field` names no collection, and answers leave out what is not seen.

@@ -40,12 +40,11 @@ class QuotaMeter final : public CallMeter {
     writes_some_ = taken.ok();
     return taken;
   }
-  void NextPart() override { reads_ = writes_some_ = false; }
 
  private:
   const QuotaPtr key_, writes_;           // may be null
-  std::atomic<bool> reads_{false};        // a read of this part has begun
-  std::atomic<bool> writes_some_{false};  // a write of this part was taken
+  std::atomic<bool> reads_{false};        // a read of the call has begun
+  std::atomic<bool> writes_some_{false};  // a write of the call was taken
 };
 
 }  // namespace

@@ -66,8 +66,12 @@ absl::StatusOr<Caller> Gate::Admit(const grpc::CallbackServerContext& call, std:
   LC_ASSIGN_OR_RETURN(Caller caller, Identify(call, method, context));
   const auth::QuotaPtr quota = caller.principal == nullptr ? nullptr : caller.principal->quota;
   LC_ASSIGN_OR_RETURN(caller.slot, auth::CallSlot::Take(quota));
-  context->meter = auth::MeterOf(quota, writes_);
+  context->meter = MeterOf(caller);
   return caller;
+}
+
+std::shared_ptr<CallMeter> Gate::MeterOf(const Caller& caller) const {
+  return auth::MeterOf(caller.principal == nullptr ? nullptr : caller.principal->quota, writes_);
 }
 
 absl::Status Gate::CheckUnparsed(const grpc::CallbackServerContext& call, std::string_view method,

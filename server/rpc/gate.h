@@ -39,6 +39,9 @@ class Gate {
   absl::StatusOr<Caller> Admit(const grpc::CallbackServerContext& call, std::string_view method,
                                CallContext* context) const;
 
+  // A meter of the caller's, as Admit gives one: for the next page or batch of a stream. May be null.
+  std::shared_ptr<CallMeter> MeterOf(const Caller& caller) const;
+
   // The error that Admit would give now, for a call whose message is not parsed yet. Takes nothing from the limits.
   absl::Status CheckUnparsed(const grpc::CallbackServerContext& call, std::string_view method,
                              CallContext* context) const;

@@ -84,7 +84,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
     const uint64_t left = request_.limit() == 0 ? UINT64_MAX : request_.limit() - sent_;
     items = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(items), left));
     Engine& engine = core_->engine();
-    if (context_.meter != nullptr) context_.meter->NextPart();
+    context_.meter = core_->gate().MeterOf(caller_);  // Each page may be refused.
     LC_ASSIGN_OR_RETURN(ScrollPage page,
                         order_ ? engine.ScrollOrdered(collection_, *order_, *filter_, items, token_, parts_, context_)
                                : engine.Scroll(collection_, *filter_, items, token_, parts_, context_));

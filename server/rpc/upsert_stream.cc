@@ -260,7 +260,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
       stage = CallStage::kWorked;
       LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.message.batch()));
       const Durability durability = batch.durability;
-      if (context_.meter != nullptr) context_.meter->NextPart();
+      context_.meter = core_->gate().MeterOf(caller_);  // Each batch may be refused.
       LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Upsert(std::move(batch), context_));
       ToWire(result, durability, answer->mutable_written());
       return absl::OkStatus();

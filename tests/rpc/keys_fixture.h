@@ -99,9 +99,8 @@ class KeysTest : public testing::Test {
 
   void Serve(const std::string& lines) {
     Write(lines);
-    auto keys = auth::Keyring::Open({.keys_file = folder_ / "keys",
-                                     .token_secrets_file = secrets_file_,
-                                     .steady_clock = steady_clock_});
+    auto keys = auth::Keyring::Open(
+        {.keys_file = folder_ / "keys", .token_secrets_file = secrets_file_, .steady_clock = steady_clock_});
     ASSERT_TRUE(keys.ok()) << keys.status();
     keys_ = *std::move(keys);
     RpcOptions options;

@@ -172,8 +172,8 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   std::optional<Filter> filter;
   if (call.filter) {
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
-    LC_RETURN_IF_ERROR(CheckStrictFilter(asked->record, &*filter, /*writes=*/false));
   }
+  LC_RETURN_IF_ERROR(CheckStrictFilter(asked->record, filter ? &*filter : nullptr, /*writes=*/false));
   if (call.wait_for_sequence > 0) LC_RETURN_IF_ERROR(collection.WaitVisible(call.wait_for_sequence, context));
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(call.generation));
