@@ -60,13 +60,13 @@ TEST_F(RestStrictMode, SearchesAboveALimitAreRefused) {
          {"search_max_hnsw_ef", 32},
          {"search_allow_exact", false},
          {"search_max_batchsize", 1}});
-  EXPECT_EQ(Search({}, 4).status, 200);
-  EXPECT_THAT(Search({}, 5).error(), HasSubstr("strict mode of collection 'c': field 'k' is 5"));
+  EXPECT_EQ(Search(json::object(), 4).status, 200);
+  EXPECT_THAT(Search(json::object(), 5).error(), HasSubstr("strict mode of collection 'c': field 'k' is 5"));
   EXPECT_EQ(Search({{"params", {{"hnsw_ef", 33}}}}).status, 400);
   EXPECT_EQ(Search({{"params", {{"exact", true}}}}).status, 400);
   const json one = {{"vector", {1, 0}}, {"limit", 1}};
-  EXPECT_EQ(Post("/collections/c/points/search/batch", {{"searches", {one}}}).status, 200);
-  const Reply two = Post("/collections/c/points/search/batch", {{"searches", {one, one}}});
+  EXPECT_EQ(Post("/collections/c/points/search/batch", {{"searches", json::array({one})}}).status, 200);
+  const Reply two = Post("/collections/c/points/search/batch", {{"searches", json::array({one, one})}});
   EXPECT_EQ(two.status, 400);
   EXPECT_THAT(two.error(), HasSubstr("'searches' is 2 long"));
   const Reply liked = Post("/collections/c/points/recommend", {{"positive", {1}}, {"limit", 4}});
