@@ -118,9 +118,9 @@ class CallSlot {
   QuotaPtr quota_;  // null: nothing is held
 };
 
-// The meter of one call: `key` holds for reads and writes, `writes` of all callers for writes alone. Either may be null;
-// null where both are. A call that reads or writes several times is refused at the first time or not at all: the rest is
-// counted, and later calls wait for it. Each page or batch of a stream has a meter of its own.
+// The meter of one call: `key` holds for reads and writes, `writes` of all callers for writes alone. Either may be
+// null; null where both are. A call that reads or writes several times is refused at the first time or not at all: the
+// rest is counted, and later calls wait for it. Each page or batch of a stream has a meter of its own.
 std::shared_ptr<CallMeter> MeterOf(QuotaPtr key, QuotaPtr writes = nullptr);
 
 // The quota of all writes of a server, by its options `limits.write_rows_per_second` and

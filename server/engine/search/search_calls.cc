@@ -173,7 +173,8 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   if (call.filter) {
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
   }
-  LC_RETURN_IF_ERROR(CheckStrictFilter(asked->record, filter ? &*filter : nullptr, /*writes=*/false));
+  const Filter* const where = filter ? &*filter : nullptr;
+  LC_RETURN_IF_ERROR(CheckStrictFilter(asked->record, where, /*writes=*/false));
   if (call.wait_for_sequence > 0) LC_RETURN_IF_ERROR(collection.WaitVisible(call.wait_for_sequence, context));
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(call.generation));
@@ -191,13 +192,11 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   std::vector<std::string> warnings = WatchModels(*served, *generation, call, &queries);
   std::optional<SearchRefresh> refresh;
   if (call.refresh_top > 0) {
-    LC_ASSIGN_OR_RETURN(refresh,
-                        Refresh(served, *state, *generation, call, filter ? &*filter : nullptr, queries, context));
+    LC_ASSIGN_OR_RETURN(refresh, Refresh(served, *state, *generation, call, where, queries, context));
   }
   const absl::Time began = absl::Now();  // What embeds, and a wait for writes, does not count as a slow search.
   if (call.group_by) {
-    GroupedSearch grouped(context_, *served, *state, generation->generation, call, filter ? &*filter : nullptr,
-                          context);
+    GroupedSearch grouped(context_, *served, *state, generation->generation, call, where, context);
     absl::StatusOr<SearchAnswer> answer = grouped.Run(queries, selector);
     const absl::Time ended = absl::Now();
     served->search_times->Note(ended, ended - began);
@@ -205,8 +204,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
     if (answer.ok()) answer->warnings = std::move(warnings);
     return answer;
   }
-  SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
-                context);
+  SearchRun run(&collection, *state, generation->generation, call, where, &context_.pool, context);
   run.UseBreadths(&served->live->breadths());
   run.UseSamples(served->samples.get());
   run.UseSelector(&selector);
