@@ -9,7 +9,7 @@ HEAD = '''"""Types of lightcone.aio, written by make_aio_stub.py."""
 
 from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
-from . import types
+from . import snapshots, types
 from ._channel import Tls
 from .filters import Filter
 from .types import ItemId

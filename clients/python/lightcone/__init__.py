@@ -17,6 +17,7 @@ from .errors import (
     Unauthenticated,
     Unavailable,
 )
+from .snapshots import Snapshot, SnapshotCollection
 from .types import (
     Backfill,
     Changed,
@@ -36,8 +37,6 @@ from .types import (
     Sampled,
     SearchAnswer,
     SearchAnswers,
-    Snapshot,
-    SnapshotCollection,
     StoredItem,
     Tensor,
     Text,

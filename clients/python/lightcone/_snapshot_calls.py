@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from . import _wire, types
+from . import _wire, snapshots
 from ._calls import Calls
 from ._channel import Call, request_id
 
@@ -14,7 +14,7 @@ class SnapshotCalls(Calls):
 
     def create_snapshot(
         self, name: str = "", collections: Sequence[str] = (), *, timeout: Optional[float] = None
-    ) -> types.Snapshot:
+    ) -> snapshots.Snapshot:
         """Makes a snapshot on the server. It holds every write that was acknowledged before the call.
 
         Args:
@@ -26,12 +26,12 @@ class SnapshotCalls(Calls):
             request_id=request_id(), name=name, collections=list(collections)
         )
         return self._do(
-            Call("Snapshots/CreateSnapshot", request, lambda r: types.snapshot(r.snapshot), False, timeout)
+            Call("Snapshots/CreateSnapshot", request, lambda r: snapshots.snapshot(r.snapshot), False, timeout)
         )
 
     def restore_collection(
         self, snapshot: str, collection: str, name: str = "", *, timeout: Optional[float] = None
-    ) -> types.SnapshotCollection:
+    ) -> snapshots.SnapshotCollection:
         """Brings one collection of a snapshot into the running server, as a whole or not at all.
 
         Its aliases and jobs stay behind.
@@ -49,7 +49,7 @@ class SnapshotCalls(Calls):
             Call(
                 "Snapshots/RestoreCollection",
                 request,
-                lambda r: types.SnapshotCollection(r.name, r.items, r.sequence, r.active_generation),
+                lambda r: snapshots.SnapshotCollection(r.name, r.items, r.sequence, r.active_generation),
                 False,
                 timeout,
             )

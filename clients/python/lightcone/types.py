@@ -341,28 +341,6 @@ class Backfill:
 
 
 @dataclass(frozen=True)
-class SnapshotCollection:
-    """A collection in a snapshot, or as it was restored from one. `sequence` is that of its last write."""
-
-    name: str
-    items: int
-    sequence: int
-    active_generation: int
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A snapshot; `bytes` are those of its files. `message` is the whole SnapshotInfo of the wire."""
-
-    name: str
-    collections: Tuple[SnapshotCollection, ...]
-    files: int
-    bytes: int
-    created: Optional[datetime]
-    message: Any = field(repr=False, compare=False, default=None)
-
-
-@dataclass(frozen=True)
 class Probe:
     """A query whose right answers are known: `relevant` ids, or the items whose label field has `label`.
 
@@ -610,18 +588,4 @@ def backfill(status: Any) -> Backfill:
         items_per_second=status.items_per_second,
         error=status.error,
         ahead=status.ahead,
-    )
-
-
-def snapshot(info: Any) -> Snapshot:
-    return Snapshot(
-        name=info.name,
-        collections=tuple(
-            SnapshotCollection(one.collection, one.items, one.sequence, one.active_generation)
-            for one in info.collections
-        ),
-        files=info.files,
-        bytes=info.bytes,
-        created=info.created.ToDatetime() if info.HasField("created") else None,
-        message=info,
     )
