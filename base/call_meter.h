@@ -1,5 +1,6 @@
 // Rows and bytes that a caller reads and writes. A meter counts them while a call runs, and refuses what passes a
-// limit.
+// limit. A call that reads or writes several times is refused at the first time or not at all: the rest is counted, and
+// later calls wait for it.
 // Threads: every method is safe from any thread.
 #pragma once
 

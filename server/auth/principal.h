@@ -22,7 +22,7 @@ class Quota;  // server/auth/quota.h
 struct Principal {
   std::string name;
   std::vector<Grant> grants;
-  std::shared_ptr<Quota> quota = nullptr;  // null: no limits
+  std::shared_ptr<Quota> quota = nullptr;  // null: of a token, which has no limits
 
   // Whether the scopes are granted for some collection.
   bool MayCall(Scopes needed) const;
